@@ -16,6 +16,10 @@ test: needs-test requirements  ## all tests, the real cluster included; those wi
 
 test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no Java
 
+.PHONY: test-release
+test-release: needs-test requirements  ## the tests with a cluster, on another release of the brokers: PULSAR=5.0.0-M1
+	$(BIN)/python -m tests --pulsar "$(or $(PULSAR),$(error set PULSAR, such as PULSAR=5.0.0-M1))"
+
 # Side by side on all cores.
 .PHONY: test-quick
 test-quick: $(INSTALLED)

@@ -33,10 +33,12 @@ from admin_api.routes import (
     quota,
     reconciliation,
     relay,
+    roles,
     shadow,
     sidecar,
-    topic_stats,
+    subscriptions,
     topics,
+    trees,
 )
 from admin_api.routes.callers import identified
 
@@ -63,15 +65,14 @@ def create_app(backend: AdminBackend) -> FastAPI:
         quota.router, board.router, groups.router, sidecar.router, operations.router,
         events.router, metrics.router, attachments.router, topics.router, gate.router,
         audit.router, alarms.router, shadow.router, backlog.router, cluster.router, logs.router,
-        native.router, reconciliation.router,
+        native.router, reconciliation.router, trees.router, roles.router,
+        subscriptions.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])
     unguarded = (sidecar.open_router, dashboard.router)
     for router in unguarded:
         app.include_router(router, dependencies=[Depends(refuse_large_body)])
-    if backend.backlogs is not None:
-        app.include_router(topic_stats.router, dependencies=[Depends(identified)])
     # Last, so that every path of ours comes first.
     app.include_router(relay.router, dependencies=[Depends(identified)])
     app.add_middleware(KeepEncodedSeparators)

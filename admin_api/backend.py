@@ -30,6 +30,7 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    RoleView,
     UnknownTopicsView,
 )
 from coordinator.insight.model.journal import Journal
@@ -39,6 +40,7 @@ from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.story import GroupStory
+from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import Explanation, GroupView, HealthView
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.insight.shell.totals import TrafficTotals
@@ -104,6 +106,14 @@ class Views(Protocol):
         Raises:
             UnknownGroup: there is no such group.
         """
+        ...
+
+    def roots(self) -> tuple[str, ...]:
+        """Return the names of the roots of all trees of groups, sorted."""
+        ...
+
+    def tree(self, group: str, dimension: Dimension) -> TreeView | None:
+        """Return the tree that a group belongs to; None if it belongs to none."""
         ...
 
     def catalogue(self) -> Catalogue:
@@ -246,6 +256,10 @@ class GateMeter(Protocol):
         """Return the counts of topics whose names the gate does not know."""
         ...
 
+    async def role_traffic(self) -> tuple[RoleView, ...]:
+        """Return the counts of each role; empty while no role is attached."""
+        ...
+
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the figures of every connection, the one that holds most first."""
         ...
@@ -335,6 +349,7 @@ class AdminBackend:
     native: NativeMeter | None = None
     reconciling: Reconciling | None = None
     enforcement_path: str = "gate"
+    proves_roles: bool = True
     requests_per_second: int | None = None
     hosts: tuple[str, ...] = ()
     gate_listener: str = "external"

@@ -16,6 +16,7 @@ import benchmarks.gate_sharing
 import benchmarks.law
 import benchmarks.native
 import benchmarks.reconciliation
+import benchmarks.shards
 import benchmarks.sidecar
 import benchmarks.sim
 import benchmarks.spark
@@ -31,6 +32,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.native.MEASUREMENTS,
     **benchmarks.reconciliation.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
+    **benchmarks.shards.MEASUREMENTS,
     **benchmarks.api.MEASUREMENTS,
     **benchmarks.sidecar.MEASUREMENTS,
     **benchmarks.backlog.MEASUREMENTS,

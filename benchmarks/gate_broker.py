@@ -5,7 +5,9 @@
 load tool shares the machine with them, so a figure is a ratio to ``direct`` of the same run, best round
 to best round, because what else runs on a machine only ever takes away. Latency is compared within each
 round, and the figure is the median of five: a single pause of a collector moves a round's percentile. A
-broker compiles as it goes: each kind of load runs once more, uncounted, before.
+broker compiles as it goes: each kind of load runs once more, uncounted, before. A backlog is consumed in
+three seconds, of which the load tool compiles for most; of five rounds direct ones had 112,000 to 181,000
+messages a second, so that figure is the ratio of medians.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import re
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,16 +161,21 @@ def _consume(bench: GateBench) -> Iterator[Figure]:
     bench.fill(topic)
     rounds = [
         {name: bench.consume(topic, f"{name}-{number}", name) for name in _CONTENDERS}
-        for number in range(ROUNDS)
+        for number in range(PAIRED_ROUNDS)
     ]
-    yield from _ratio("consume", rounds, 0.88)
+    yield from _ratio("consume", rounds, 0.88, statistics.median)
 
 
-def _ratio(name: str, rounds: list[dict[str, LoadOutcome]], target: float) -> Iterator[Figure]:
-    best = {contender: max(found[contender].rate for found in rounds) for contender in _CONTENDERS}
-    peers = {"bare": best["bare"] / best["direct"], "direct, msg/s": best["direct"]}
+def _ratio(
+    name: str,
+    rounds: list[dict[str, LoadOutcome]],
+    target: float,
+    of_rounds: Callable[[Iterable[float]], float] = max,
+) -> Iterator[Figure]:
+    rate = {name: of_rounds([found[name].rate for found in rounds]) for name in _CONTENDERS}
+    peers = {"bare": rate["bare"] / rate["direct"], "direct, msg/s": rate["direct"]}
     figure = f"gate/broker-saturated/{name}-of-direct"
-    yield Figure(figure, best["gate"] / best["direct"], "", "higher", peers, target)
+    yield Figure(figure, rate["gate"] / rate["direct"], "", "higher", peers, target)
 
 
 def broker() -> Iterator[Figure]:

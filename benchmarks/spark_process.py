@@ -69,7 +69,7 @@ def _report(directory: Path, cores: int) -> list[float]:
 
     with tempfile.TemporaryDirectory() as out:
         outcome = produce(directory, Path(out), cores=cores)
-        figures = json.loads(outcome.page.with_name("figures.json").read_text())
+        figures = json.loads(outcome.figures.path.read_text())
         return [len(figures["events"]) + figures["events_left_out"]]
 
 

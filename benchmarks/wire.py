@@ -10,16 +10,15 @@ publishes is encoded and counted, a complete report as often as one is due. The 
 scattered among a million transactions of the store. The others' reports say the same of other groups,
 drawn from the 100,000; the broker that takes them in follows its own 5,000.
 
-The worst case is that all groups move by a fifth in every round, so that every report is complete.
-Spreading groups over several bus topics by a hash of their names would not help a sidecar there: the
-5,000 groups of its broker fall on all of the topics, so it would read them all.
+The worst case is that all groups move by a fifth in every round, so that every report is complete. What
+would come of spreading groups over several bus topics is measured in shards.py, with fewer groups.
 """
 
 from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,8 +80,8 @@ class Steady:
 
 def traffic_at_scale() -> Iterator[Figure]:
     """Bytes per group, per report interval and minute, memory and processor time of the receiver."""
-    definitions = _definitions()
-    steady = _publish_steadily(definitions[:GROUPS])
+    definitions = definitions_of(NAMESPACES)
+    steady = publish_steadily(definitions[:GROUPS])
     complete = encode(steady.complete)
     yield Figure(
         "wire/bytes-per-group",
@@ -126,23 +125,24 @@ def traffic_at_scale() -> Iterator[Figure]:
 MEASUREMENTS: Mapping[str, Measurement] = {"wire/": traffic_at_scale}
 
 
-def _definitions() -> list[ResourceGroup]:
-    """All groups of the cluster, in no order."""
+def definitions_of(number: int) -> list[ResourceGroup]:
+    """Make definitions of groups with long names, in no order."""
     random = np.random.default_rng(seed=82)
     rates = Rates(10_000, 10_000_000, 20_000, 20_000_000)
-    versions = random.choice(TRANSACTIONS, NAMESPACES, replace=False) + FIRST_TRANSACTION
+    versions = random.choice(TRANSACTIONS, number, replace=False) + FIRST_TRANSACTION
     return [
         # Not alike, so that what compresses names is not flattered by them.
         ResourceGroup(
-            f"{number:06}-{random.bytes(NAME_BYTES).hex()}"[:NAME_BYTES],
+            f"{place:06}-{random.bytes(NAME_BYTES).hex()}"[:NAME_BYTES],
             rates,
             configuration_version=version,
         )
-        for number, version in enumerate(versions.tolist())
+        for place, version in enumerate(versions.tolist())
     ]
 
 
-def _publish_steadily(groups: list[ResourceGroup], *, moving: bool = False) -> Steady:
+def publish_steadily(groups: Sequence[ResourceGroup], *, moving: bool = False) -> Steady:
+    """Let the core of one broker publish the usage of these groups, which may all move by a fifth."""
     settings = CoreSettings(broker="broker-001.pulsar.example.com:8080")
     state = CoordinatorState(settings)
     random = np.random.default_rng(seed=82)
@@ -159,7 +159,7 @@ def _publish_steadily(groups: list[ResourceGroup], *, moving: bool = False) -> S
     assert JoinMembership() in instructions
     state.handle(MembershipJoined(member.incarnation), 0)
     state.handle(MembersChanged((member,)), 0)
-    means = np.exp(random.normal(5, 1, (GROUPS, 2)))
+    means = np.exp(random.normal(5, 1, (len(groups), 2)))
     reports: list[UsageReport] = []
     payloads: list[bytes] = []
     for round_ in range(1, WARM_UP_ROUNDS + ROUNDS + 1):
@@ -170,7 +170,9 @@ def _publish_steadily(groups: list[ResourceGroup], *, moving: bool = False) -> S
                 reports.append(instruction.report)
                 if round_ > WARM_UP_ROUNDS:
                     payloads.append(encode(instruction.report))
-    complete = [report for report in reports if report.complete and len(report.groups) == GROUPS]
+    complete = [
+        report for report in reports if report.complete and len(report.groups) == len(groups)
+    ]
     return Steady(payloads, complete[-1])
 
 
@@ -248,7 +250,7 @@ def _from_others(
 
 def _moving(definitions: list[ResourceGroup]) -> Iterator[Figure]:
     """Measure a round in which all groups of all brokers have moved, at one broker."""
-    moving = _publish_steadily(definitions[:GROUPS], moving=True)
+    moving = publish_steadily(definitions[:GROUPS], moving=True)
     names = {group.configuration_version: group.name for group in definitions}
     others = BROKERS - 1
     members, payloads = _from_others(definitions, moving.complete)

@@ -15,8 +15,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from spark_jobs.claims import writing
 from spark_jobs.days import DaysOutcome, Job, forecast, foretold, write_days
 from spark_jobs.intake import FileIntake, read
+from spark_jobs.places import StorePlace
 from spark_jobs.session import computing
 
 TABLE = "backlogs"
@@ -74,17 +76,20 @@ def trends(of_hours: DataFrame) -> DataFrame:
     return forecast(of_hours, _TOPIC).join(totals, [*_TOPIC])
 
 
-def follow(spark: SparkSession, intake: FileIntake, out: Path) -> DaysOutcome:
+def follow(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> DaysOutcome:
     """Write the hours of every recorded day, and the trends of all hours that were ever written.
 
     Raises:
         RefusedInput: nothing can be made of it.
         OSError: the output cannot be written.
     """
-    with computing(spark, f"{intake.directory}: Spark could not make trends"):
+    with (
+        writing(spark, out) as (target, _),
+        computing(spark, f"{intake.directory}: Spark could not make trends"),
+    ):
         found = hours(read(spark, intake, TABLE))
-        written = write_days(spark, found, out / "hours", "checks")
-        return foretold(intake, written, trends(written), out / "trends")
+        written = write_days(spark, found, target / "hours", "checks")
+        return foretold(intake, written, trends(written), target / "trends")
 
 
 JOB = Job(

@@ -5,6 +5,12 @@ where every second of them was wholly recorded. The shorter a bucket, the more a
 longer, the more a limit that is a little too high does (wso2/api-platform#2187 found +13.1 % and +3.7 %
 in those of a second).
 
+Overshoot is half of the truth: a limiter that lets too little pass never overshoots. The other half is
+the *latency regret*: how much longer a message waited than at one central bucket of the whole limit with
+the same clients. Clients that have P messages under way wait P/A for one when A pass per second (Little's
+law), and would wait P/C there: so it is C/A - 1 of their wait, in the seconds in which they wanted at
+least the limit.
+
 All of it comes from one row per group and 20 seconds, so that recorded seconds are shuffled once.
 """
 
@@ -25,7 +31,8 @@ def bucket_peaks(groups: DataFrame) -> DataFrame:
     """One row per group, dimension and length of a bucket that some seconds fill.
 
     Columns: length_s; buckets (that were wholly recorded); above (how many of them had more than the
-    limit allows); peak (the worst one over the limit, negative when all are below).
+    limit allows); peak (the worst one over the limit, negative when all are below); latency_regret (a
+    part of the wait, the same for every length; null when clients never wanted all of the limit).
 
     Args:
         groups: group seconds.
@@ -38,7 +45,12 @@ def bucket_peaks(groups: DataFrame) -> DataFrame:
         for column in _sums(F.floor(slot / length) == n, _name(length, n))
     ]
     block = F.floor(F.col("second") / _LONGEST_S).alias("block")
-    blocks = groups.where("known").groupBy(*_GROUP, block).agg(*sums)
+    saturated = F.col("demand") >= F.col("room")
+    waited = [
+        F.sum(F.when(saturated, F.col(name))).alias(f"saturated_{name}")
+        for name in ("admitted", "room")
+    ]
+    blocks = groups.where("known").groupBy(*_GROUP, block).agg(*sums, *waited)
     over = {(length, n): _over(length, _name(length, n)) for length, n in parts}
     found = [
         column
@@ -50,10 +62,11 @@ def bucket_peaks(groups: DataFrame) -> DataFrame:
     )
     return (
         blocks.groupBy(*_GROUP)
-        .agg(*found)
+        .agg(*found, _latency_regret().alias("latency_regret"))
         .select(
             *_GROUP,
             F.expr(f"stack({len(BUCKETS_S)}, {stacked}) as (length_s, buckets, above, peak)"),
+            "latency_regret",
         )
         .where(F.col("buckets") > 0)
     )
@@ -84,6 +97,12 @@ def _found(length: int, over: list[Column]) -> list[Column]:
         number(above).alias(f"above_{length}"),
         F.max(worst).alias(f"peak_{length}"),
     ]
+
+
+def _latency_regret() -> Column:
+    """The sums are of all blocks; when nothing passed the wait had no end."""
+    room, admitted = (F.sum(f"saturated_{name}") for name in ("room", "admitted"))
+    return F.try_divide(room.cast("double"), admitted) - 1
 
 
 def _name(length: int, n: int) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -20,28 +20,34 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs import enforcement, quality, timeline
+from spark_jobs import enforcement, quality, timeline, trees
 from spark_jobs import events as eventing
 from spark_jobs import report_data as collecting
 from spark_jobs.buckets import bucket_peaks
+from spark_jobs.claims import writing
 from spark_jobs.figures import DEFINITIONS, event_figures
-from spark_jobs.intake import FileIntake, RefusedInput, examine, read
+from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.page import page
+from spark_jobs.places import StorePlace, place_of
 from spark_jobs.progress import Progress
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.report_data import Peer, ReportData
-from spark_jobs.session import computing, session
+from spark_jobs.session import QUICK_ROWS, computing, session, session_for
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import BadCondition, FigureBound, missed, parse
 
-_TABLES = 11
-"""That are written and read again, one after the other."""
+KEPT_TABLES, _OF_TREES = 12, 2
+"""That are written and read again, one after the other; and further ones where there are trees."""
+
+WRITTEN_LAST = ("clock_skew", "report_ages", "control_bytes", "recorded", "operations")
+"""Tables that no other figure needs."""
+
+PAGE, FIGURES, TEXT = "index.html", "figures.json", "summary.txt"
 
 FIGURES_VERSION = 1
 """Version of the shape of figures.json."""
 
-QUICK_ROWS = 500_000
-"""Fewer rows than this are done before a larger session would have warmed up."""
 SKEW_MAX_S = 0.25
 """Clocks further apart than this move a notable part of a second's messages to another second."""
 UNKNOWN_MAX = 0.05
@@ -50,7 +56,7 @@ UNKNOWN_MAX = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Every figure as a frame; the names are those of the Parquet directories."""
+    """Every figure as a frame; the names are those of the Parquet directories. None: there is no tree."""
 
     events: DataFrame
     group_seconds: DataFrame
@@ -64,17 +70,28 @@ class Frames:
     escaped: DataFrame
     buckets: DataFrame
     broker_seconds: DataFrame
+    trees: DataFrame | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOutcome:
     """A report that was made: where it is, what it says on one screen, and how it ends."""
 
-    page: Path
+    out: StorePlace
     headline: str
     text: str
     warnings: tuple[str, ...]
     missed: tuple[str, ...]
+
+    @property
+    def figures(self) -> StorePlace:
+        """The file with all figures."""
+        return self.out / FIGURES
+
+    @property
+    def page(self) -> StorePlace:
+        """The page."""
+        return self.out / PAGE
 
     @property
     def exit_code(self) -> int:
@@ -82,27 +99,38 @@ class ReportOutcome:
         return 1 if self.warnings or self.missed else 0
 
 
-def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
-    """Every figure of the recorded tables.
+Kept = Callable[[DataFrame, str], DataFrame]
+"""Computes a frame once, under a name, for all that need it."""
 
-    What several of them need is computed once, and written and read again: Spark plans a cached frame
-    anew, with all that it was made of, in every query that it is part of. On 110,000 rows that took more
-    than a third of the processor time.
 
-    Args:
-        tables: by name.
-        place: where to write to.
+def kept_at(place: StorePlace, *, with_trees: bool = False) -> Kept:
+    """Keep frames as Parquet: each is written and read again.
+
+    Spark plans a cached frame anew, with all that it was made of, in every query that it is part of. On
+    110,000 rows that took more than a third of the processor time.
     """
+    progress, steps = Progress("tables", KEPT_TABLES + with_trees * _OF_TREES), count(1)
 
     def kept(frame: DataFrame, name: str) -> DataFrame:
         progress.reached(next(steps), name)
-        path = str(place / name)
+        path = (place / name).for_spark
         frame.write.mode("overwrite").parquet(path)
         return frame.sparkSession.read.schema(frame.schema).parquet(path)
 
-    progress, steps = Progress("tables", _TABLES), count(1)
+    return kept
+
+
+def frames(tables: Mapping[str, DataFrame], kept: Kept, *, with_trees: bool = False) -> Frames:
+    """Every figure of the recorded tables.
+
+    Args:
+        tables: by name.
+        kept: keeps what several figures need.
+        with_trees: whether any tree of groups was recorded.
+    """
     limits = kept(timeline.limits_over_time(tables["configuration"]), "limits")
-    brokers = kept(timeline.broker_seconds(tables["admitted"], limits), "broker_seconds")
+    parts = kept(trees.parts_in_force(tables["trees"]), "parts") if with_trees else None
+    brokers = kept(timeline.broker_seconds(tables["admitted"], limits, parts), "broker_seconds")
     runs = kept(eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]), "runs")
     gaps = kept(eventing.gaps(tables["lifecycle"], runs).repartition(1), "gaps")
     spells = kept(eventing.spells(brokers), "spells")
@@ -127,7 +155,12 @@ def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
         escaped=quality.escaped(tables["escaped"]),
         buckets=kept(bucket_peaks(groups).repartition(1), "buckets"),
         broker_seconds=brokers,
+        trees=kept(_of_trees(tables), "trees") if with_trees else None,
     )
+
+
+def _of_trees(tables: Mapping[str, DataFrame]) -> DataFrame:
+    return trees.tree_totals(tables["admitted"], tables["trees"]).repartition(1)
 
 
 def collect(made: Frames) -> ReportData:
@@ -154,6 +187,14 @@ def collect(made: Frames) -> ReportData:
         ),
         buckets=collecting.rows(
             made.buckets.orderBy("resource_group", "dimension", "length_s"), pairs
+        ),
+        trees=[]
+        if made.trees is None
+        else collecting.rows(
+            made.trees.where("limit is not null").orderBy(
+                "dimension", "root", "level", "resource_group"
+            ),
+            pairs,
         ),
     )
 
@@ -191,7 +232,7 @@ def broken_certificates(collected: ReportData) -> list[str]:
 def make(
     spark: SparkSession,
     intake: FileIntake,
-    out: Path,
+    out: Path | StorePlace,
     *,
     conditions: Sequence[FigureBound] = (),
     peer: FileIntake | None = None,
@@ -209,35 +250,44 @@ def make(
         RefusedInput: no report can be made of it.
         OSError: the output cannot be written.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    with computing(spark, f"{intake.directory}: Spark could not compute the figures"):
-        place = out / "parquet"
-        made = frames({name: read(spark, intake, name) for name in SCHEMAS}, place)
-        collected = collect(made)
-        _write_parquet(made, place)
-        other = None if peer is None else _peer(spark, peer, out / "peer")
-    warnings = warnings_of(intake, collected)
-    lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
-    figures = {
-        **_figures(intake, collected, warnings, conditions, lacking),
-        **_of_peer(other),
-    }
-    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    html = page(
-        intake, collected, warnings=warnings, conditions=conditions, missed=lacking, peer=other
-    )
-    (out / "index.html").write_text(html, encoding="utf-8")
+    with writing(spark, out) as (target, store):
+        with computing(spark, f"{intake.directory}: Spark could not compute the figures"):
+            place = target / "parquet"
+            tables = {name: read(spark, intake, name) for name in SCHEMAS}
+            made = _made(intake, tables, place)
+            collected = collect(made)
+            _write_parquet(made, place)
+            other = None if peer is None else _peer(spark, peer, target / "peer")
+        warnings = warnings_of(intake, collected)
+        lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
+        figures = {
+            **_figures(intake, collected, warnings, conditions, lacking),
+            **_of_peer(other),
+        }
+        store.put(target / FIGURES, (json.dumps(figures, indent=1) + "\n").encode())
+        html = page(
+            intake, collected, warnings=warnings, conditions=conditions, missed=lacking, peer=other
+        )
+        shown = text(intake.cluster, collected, warnings, lacking)
+        store.put(target / TEXT, f"{shown}\n".encode())
+        store.put(target / PAGE, html.encode())  # last: who sees the page may rely on the rest
     return ReportOutcome(
-        page=out / "index.html",
+        out=target,
         headline=headline(collected.events),
-        text=text(intake.cluster, collected, warnings, lacking),
+        text=shown,
         warnings=tuple(warnings),
         missed=tuple(lacking),
     )
 
 
-def _peer(spark: SparkSession, intake: FileIntake, place: Path) -> Peer:
-    collected = collect(frames({name: read(spark, intake, name) for name in SCHEMAS}, place))
+def _made(intake: FileIntake, tables: Mapping[str, DataFrame], place: StorePlace) -> Frames:
+    with_trees = bool(intake.paths.get("trees"))
+    return frames(tables, kept_at(place, with_trees=with_trees), with_trees=with_trees)
+
+
+def _peer(spark: SparkSession, intake: FileIntake, place: StorePlace) -> Peer:
+    tables = {name: read(spark, intake, name) for name in SCHEMAS}
+    collected = collect(_made(intake, tables, place))
     return Peer(intake.cluster, collected, warnings_of(intake, collected))
 
 
@@ -257,13 +307,13 @@ def _of_peer(peer: Peer | None) -> Mapping[str, object]:
 
 
 def produce(
-    directory: Path,
-    out: Path,
+    directory: Path | StorePlace | str,
+    out: Path | StorePlace | str,
     *,
     cluster: str | None = None,
     fail_on: str = "",
     cores: int = 2,
-    peer: Path | None = None,
+    peer: Path | StorePlace | str | None = None,
 ) -> ReportOutcome:
     """Make the report with a session of its own size.
 
@@ -273,21 +323,25 @@ def produce(
         OSError: the output cannot be written.
     """
     conditions = parse(fail_on)
-    intake = examine(directory, cluster)  # refuses before a session is started
-    beside = None if peer is None else examine(peer)
+    place, target = place_of(directory), place_of(out)
+    other = None if peer is None else place_of(peer)
+    started = session_for("pulsar-quota report", cores, place, target, other)
+    # Refuses before a session is started, if it can.
+    intake = examine(place, cluster, spark=started)
+    beside = None if other is None else examine(other, spark=started)
     rows = sum(intake.rows.values())
     spark = session("pulsar-quota report", cores, quick=rows < QUICK_ROWS, rows=rows)
-    return make(spark, intake, out, conditions=conditions, peer=beside)
+    return make(spark, intake, target, conditions=conditions, peer=beside)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
     parser = argparse.ArgumentParser(prog="convergence_report", description=__doc__)
-    parser.add_argument("directory", type=Path, help="what the sidecars recorded")
-    parser.add_argument("--out", type=Path, required=True, help="where the report goes")
+    parser.add_argument("directory", help="what the sidecars recorded")
+    parser.add_argument("--out", required=True, help="where the report goes")
     parser.add_argument("--cluster", help="report on this cluster's files only")
     parser.add_argument("--fail-on", default="", help="for example settle_s<=2,jain>=0.999")
-    parser.add_argument("--peer", type=Path, help="another limiter's recording, shown beside")
+    parser.add_argument("--peer", help="another limiter's recording, shown beside")
     options = parser.parse_args(arguments)
     try:
         outcome = produce(
@@ -304,11 +358,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return outcome.exit_code
 
 
-def _write_parquet(made: Frames, directory: Path) -> None:
+def _write_parquet(made: Frames, directory: StorePlace) -> None:
     """Write the tables that are not there yet; a handful of rows is one file."""
-    for name in ("clock_skew", "report_ages", "control_bytes", "recorded", "operations"):
+    for name in WRITTEN_LAST:
         frame: DataFrame = getattr(made, name)
-        frame.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
+        frame.coalesce(1).write.mode("overwrite").parquet((directory / name).for_spark)
 
 
 def _figures(
@@ -333,6 +387,7 @@ def _figures(
             "text": enforcement.sentences(collected.enforcement),
         },
         "round_the_gates": collected.escaped,
+        "trees": collected.trees,
         "quality": {
             "recorded": collected.recorded,
             "gaps": collected.gaps,

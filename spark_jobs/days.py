@@ -2,8 +2,8 @@
 
 The rows of such a job go to ``date=YYYY-MM-DD`` below a directory. A day is always written whole, from
 all that was recorded of it: so the job may run as often as one likes, and what came late is in the next
-run (dynamic partition overwrite). A day of which there is less than when it was written, since retention
-deletes files, is left as it was.
+run. A day of which there is less than when it was written, since retention deletes files, is left as it
+was.
 
 The forecast is a straight line through the used part of each hour of the last ``FORECAST_DAYS`` days. It
 is given only where the line rises and explains at least half of the variance; more would be a guess.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -25,8 +26,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.intake import FileIntake, RefusedInput, examine
-from spark_jobs.session import session
+from spark_jobs.footers import SUFFIX
+from spark_jobs.intake import FileIntake, examine
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.session import session, session_for
+from spark_jobs.stores import NoSuchFile, Store, store_of
 
 FORECAST_DAYS = 14
 REACHED = 0.8
@@ -36,6 +41,12 @@ EXPLAINED = 0.5
 ROWS_MAX = 2_000
 """Lines of a forecast that are shown; the Parquet file has all of them."""
 
+DAY = "hours.parquet"
+"""The file of a day."""
+
+_STAGED = "_staged-"
+_OF_SPARK = "part-"
+_DONE = "_SUCCESS"
 _FORETOLD_DAYS = 3_650
 _SECONDS_PER_DAY = 86_400
 
@@ -68,12 +79,17 @@ class Job:
 
     name: str
     required: Sequence[str]
-    work: Callable[[SparkSession, FileIntake, Path], DaysOutcome]
+    work: Callable[[SparkSession, FileIntake, Path | StorePlace], DaysOutcome]
     layout: str
     titles: Mapping[str, str]
 
     def produce(
-        self, directory: Path, out: Path, *, cluster: str | None = None, cores: int = 2
+        self,
+        directory: Path | StorePlace | str,
+        out: Path | StorePlace | str,
+        *,
+        cluster: str | None = None,
+        cores: int = 2,
     ) -> DaysOutcome:
         """Do it with a session of its own.
 
@@ -81,8 +97,11 @@ class Job:
             RefusedInput: nothing can be made of the directory.
             OSError: the output cannot be written.
         """
-        intake = examine(directory, cluster, self.required)  # refuses before a session is started
-        return self.work(session(f"pulsar-quota {self.name}", cores), intake, out)
+        name, place, target = f"pulsar-quota {self.name}", place_of(directory), place_of(out)
+        started = session_for(name, cores, place, target)
+        # Refuses before a session is started, if it can.
+        intake = examine(place, cluster, self.required, started)
+        return self.work(session(name, cores), intake, target)
 
     def text(self, outcome: DaysOutcome) -> str:
         """The forecast as a table for a terminal."""
@@ -94,8 +113,8 @@ class Job:
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """The entry point for spark-submit."""
         parser = argparse.ArgumentParser(prog=self.name.replace("-", "_"))
-        parser.add_argument("directory", type=Path, help="what the sidecars recorded")
-        parser.add_argument("--out", type=Path, required=True, help="where the hours go")
+        parser.add_argument("directory", help="what the sidecars recorded")
+        parser.add_argument("--out", required=True, help="where the hours go")
         parser.add_argument("--cluster", help="this cluster's files only")
         options = parser.parse_args(arguments)
         try:
@@ -110,8 +129,13 @@ class Job:
         return outcome.exit_code
 
 
-def write_days(spark: SparkSession, found: DataFrame, target: Path, measure: str) -> DataFrame:
+def write_days(
+    spark: SparkSession, found: DataFrame, target: StorePlace, measure: str
+) -> DataFrame:
     """Write hours by their ``date``; return the hours of every day that was ever written.
+
+    Each day is one file, made aside and then given its name in one step: a reader sees the old day or the
+    new one, wherever the job is killed. Earlier releases left a day as Spark writes it, in several files.
 
     Args:
         spark: the session.
@@ -119,19 +143,43 @@ def write_days(spark: SparkSession, found: DataFrame, target: Path, measure: str
         target: where to.
         measure: the column that says how much is known of an hour.
     """
-    place = str(target)
+    store = store_of(target, spark)
+    _tidy(store, target)
     found = found.persist()
-    kept = _more_complete(spark, place, found, measure)
-    new = found.where(~F.col("date").isin(kept)).write.mode("overwrite")
-    new.option("partitionOverwriteMode", "dynamic").partitionBy("date").parquet(place)
+    kept = _more_complete(spark, target, found, measure)
+    staged = target / f"{_STAGED}{uuid.uuid4().hex}"
+    new = found.where(~F.col("date").isin(kept)).repartition("date")
+    new.write.partitionBy("date").parquet(staged.for_spark)
+    for file in store.files(staged):
+        day, _, name = file.below.rpartition("/")
+        if day and name.endswith(SUFFIX):
+            for older in store.here(target / day):
+                if older.name.startswith(_OF_SPARK):
+                    store.remove(older.place)
+            store.publish(file.place, target / day / DAY)
+    store.remove(staged)
+    store.put(target / _DONE, b"")
     # The schema is given, as an empty result writes no file to read it from.
-    return spark.read.schema(found.schema).parquet(place)
+    return spark.read.schema(found.schema).parquet(target.for_spark)
 
 
-def foretold(intake: FileIntake, written: DataFrame, lines: DataFrame, target: Path) -> DaysOutcome:
+def _tidy(store: Store, target: StorePlace) -> None:
+    """Delete what a job that was killed left unpublished."""
+    try:
+        there = store.files(target)
+    except NoSuchFile:
+        return
+    for name in {file.below.partition("/")[0] for file in there}:
+        if name.startswith(_STAGED):
+            store.remove(target / name)
+
+
+def foretold(
+    intake: FileIntake, written: DataFrame, lines: DataFrame, target: StorePlace
+) -> DaysOutcome:
     """Write a forecast as one file, and say what there is: the lines that use most come first."""
     lines = lines.persist()
-    lines.coalesce(1).write.mode("overwrite").parquet(str(target))
+    lines.coalesce(1).write.mode("overwrite").parquet(target.for_spark)
     others = sorted(name for name in lines.columns if name not in _FORECAST)
     ordered = lines.orderBy(F.desc_nulls_last("used"), *others)
     return DaysOutcome(
@@ -191,10 +239,12 @@ def _reached() -> Column:
     return F.when(telling & (in_days < _FORETOLD_DAYS), F.timestamp_seconds(moment))
 
 
-def _more_complete(spark: SparkSession, place: str, found: DataFrame, measure: str) -> list[date]:
+def _more_complete(
+    spark: SparkSession, target: StorePlace, found: DataFrame, measure: str
+) -> list[date]:
     """The days of which more was known when they were written than there is now."""
     try:
-        written = spark.read.parquet(place)
+        written = spark.read.parquet(target.for_spark)
     except AnalysisException:
         return []  # nothing was written yet
     before = written.groupBy("date").agg(F.sum(measure).alias("before"))

@@ -24,12 +24,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 from pyspark.sql.types import StructType
 
-from spark_jobs.footers import Footer, is_finished, read_footers
+from spark_jobs.footers import SUFFIX, Footer, is_finished, read_footers
+from spark_jobs.listing import exactly
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.stores import StoreFailure, store_of
 from spark_jobs.tables import RARE, REQUIRED, SCHEMAS
 
-
-class RefusedInput(ValueError):
-    """No report can be made of this directory; the message says why and what to do."""
+_LOOKS = 5
+"""The most times that a place is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class FileIntake:
         replaced: files whose rows are read from the file that they were merged into.
     """
 
-    directory: Path
+    directory: StorePlace
     cluster: str
     paths: Mapping[str, tuple[str, ...]]
     rows: Mapping[str, int]
@@ -76,7 +79,10 @@ class FileIntake:
 
 
 def examine(
-    directory: Path, cluster: str | None = None, required: Sequence[str] = REQUIRED
+    directory: Path | StorePlace,
+    cluster: str | None = None,
+    required: Sequence[str] = REQUIRED,
+    spark: SparkSession | None = None,
 ) -> FileIntake:
     """Look at every file below a directory.
 
@@ -84,22 +90,25 @@ def examine(
         directory: what the sidecars were told to record to.
         cluster: read this cluster's files only; None when there is only one.
         required: tables without which nothing can be made.
+        spark: the session, where a store needs one.
 
     Raises:
         RefusedInput: there is nothing to report on, or too much.
     """
-    if not directory.is_dir():
-        raise RefusedInput(f"{directory}: no such directory; name what record_dir names")
-    found = sorted(path for path in directory.rglob("*.parquet") if path.is_file())
-    finished = [path for path in found if is_finished(path)]
-    footers = read_footers(finished, directory)
+    directory = place_of(directory)
+    try:
+        unfinished, footers = _look(directory, spark)
+    except FileNotFoundError as error:
+        raise RefusedInput(f"{directory}: no such directory; name what record_dir names") from error
+    except StoreFailure as error:
+        raise RefusedInput(str(error)) from error
     good = [footer for footer in footers if not footer.trouble]
     chosen = _choose_cluster(directory, good, cluster)
     of_cluster = [footer for footer in good if footer.cluster == chosen]
     unique = list({(footer.table, footer.file): footer for footer in reversed(of_cluster)}.values())
     kept, shared = _without_replaced(unique)
     skipped = [
-        Skipped(str(footer.path.relative_to(directory)), footer.trouble)
+        Skipped(footer.stored.below, footer.trouble)
         for footer in (*footers, *shared)
         if footer.trouble
     ]
@@ -108,7 +117,7 @@ def examine(
         intake,
         duplicates=len(of_cluster) - len(unique),
         replaced=len(unique) - len(kept) - len(shared),
-        unfinished=len(found) - len(finished),
+        unfinished=unfinished,
     )
     lacking = [table for table in required if not intake.paths.get(table)]
     if lacking:
@@ -119,6 +128,24 @@ def examine(
     return intake
 
 
+def _look(directory: StorePlace, spark: SparkSession | None) -> tuple[int, list[Footer]]:
+    """Count the unfinished files, and read the footers of the others.
+
+    Retention and compaction delete files, and a compaction's new file may not have been there yet: so
+    where one is gone when its turn comes, all are listed anew.
+    """
+    store = store_of(directory, spark)
+    for _ in range(_LOOKS):
+        found = [file for file in store.files(directory) if file.name.endswith(SUFFIX)]
+        finished = [file for file in found if is_finished(file)]
+        footers = read_footers(store, finished)
+        if not any(footer.gone for footer in footers):
+            return len(found) - len(finished), footers
+    raise RefusedInput(
+        f"{directory}: files are deleted faster than they are looked at; stop what deletes them"
+    )
+
+
 def read(spark: SparkSession, intake: FileIntake, table: str) -> DataFrame:
     """A table's rows; none when it has no file."""
     paths = intake.paths.get(table, ())
@@ -126,7 +153,7 @@ def read(spark: SparkSession, intake: FileIntake, table: str) -> DataFrame:
         return nothing(spark, SCHEMAS[table])
     # Recorders write a checksum for every page; a damaged one must end the job, not change a figure.
     reader = spark.read.option("parquet.page.verify-checksum.enabled", "true")
-    return reader.schema(SCHEMAS[table]).parquet(*paths)
+    return exactly(reader.schema(SCHEMAS[table]), paths)
 
 
 def nothing(spark: SparkSession, columns: str) -> DataFrame:
@@ -138,14 +165,14 @@ def nothing(spark: SparkSession, columns: str) -> DataFrame:
 
 
 def _intake(
-    directory: Path, cluster: str, files: Iterable[Footer], skipped: list[Skipped]
+    directory: StorePlace, cluster: str, files: Iterable[Footer], skipped: list[Skipped]
 ) -> FileIntake:
     rows: Counter[str] = Counter()
     paths: dict[str, list[str]] = {}
-    for footer in sorted(files, key=lambda footer: footer.path):
+    for footer in sorted(files, key=lambda footer: footer.stored.below):
         if footer.rows:
             rows[footer.table] += footer.rows
-            paths.setdefault(footer.table, []).append(str(footer.path.absolute()))
+            paths.setdefault(footer.table, []).append(footer.stored.place.for_spark)
     return FileIntake(
         directory=directory,
         cluster=cluster,
@@ -162,11 +189,11 @@ def _without_replaced(files: Iterable[Footer]) -> tuple[list[Footer], list[Foote
     kept: list[Footer] = []
     shared: list[Footer] = []
     taken: dict[tuple[str, str], Footer] = {}
-    for footer in sorted(files, key=lambda footer: (-len(footer.replaces), str(footer.path))):
+    for footer in sorted(files, key=lambda footer: (-len(footer.replaces), footer.stored.below)):
         if (footer.table, footer.file) in taken:
             continue
         others = {
-            taken[key].path.name
+            taken[key].stored.name
             for name in footer.replaces
             if (key := (footer.table, name)) in taken
         }
@@ -179,7 +206,7 @@ def _without_replaced(files: Iterable[Footer]) -> tuple[list[Footer], list[Foote
     return kept, shared
 
 
-def _choose_cluster(directory: Path, good: list[Footer], cluster: str | None) -> str:
+def _choose_cluster(directory: StorePlace, good: list[Footer], cluster: str | None) -> str:
     clusters = sorted({footer.cluster for footer in good})
     if cluster is not None and cluster not in clusters:
         known = f"; there are {', '.join(clusters)}" if clusters else ""

@@ -7,10 +7,15 @@ would lack a sidecar for good. Where the report would skip a file the stream end
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from spark_jobs.footers import PREFIX, is_finished, read_footers
-from spark_jobs.intake import RefusedInput
+from pyspark.sql import SparkSession
+
+from spark_jobs.footers import PREFIX, SUFFIX, is_finished, read_footers
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.stores import NoSuchFile, StoredFile, store_of
 
 
 class Landing:
@@ -19,29 +24,49 @@ class Landing:
     Args:
         directory: what the sidecars record to.
         tables: whose files are looked at.
+        spark: the session, where a store needs one.
     """
 
-    def __init__(self, directory: Path, tables: Sequence[str]) -> None:
-        self._directory = directory
-        self._places = [directory / f"{PREFIX}{table}" for table in tables]
-        self._good: set[Path] = set()
+    def __init__(
+        self, directory: Path | StorePlace, tables: Sequence[str], spark: SparkSession | None = None
+    ) -> None:
+        self._directory = place_of(directory)
+        self._store = store_of(self._directory, spark)
+        self._tables = tables
+        self._good: set[str] = set()
 
     def look(self) -> None:
         """Look at what has landed since the last look.
 
         Raises:
             RefusedInput: a file that the report would skip; the message names it and says why.
+            StoreFailure: the store does not answer.
         """
-        found = {path for place in self._places for path in place.rglob("*.parquet")}
-        there = {path for path in found if is_finished(path) and path.is_file()}
-        footers = read_footers(sorted(there - self._good), self._directory)
+        there = {file.place.url: file for table in self._tables for file in self._files_of(table)}
+        new = [file for url, file in there.items() if url not in self._good]
+        footers = read_footers(self._store, new)
         # Since it was listed a file may have been merged with others, or its time be over.
-        bad = [footer for footer in footers if footer.trouble and footer.path.exists()]
+        bad = [
+            footer
+            for footer in footers
+            if footer.trouble and not footer.gone and self._store.exists(footer.stored.place)
+        ]
         if bad:
-            name = bad[0].path.relative_to(self._directory)
             others = f" ({len(bad)} files in all)" if len(bad) > 1 else ""
             raise RefusedInput(
-                f"{name}: {bad[0].trouble}{others}; once it is mended or taken away the stream goes"
-                " on where it was"
+                f"{bad[0].stored.below}: {bad[0].trouble}{others}; once it is mended or taken away"
+                " the stream goes on where it was"
             )
-        self._good = there
+        self._good = set(there)
+
+    def _files_of(self, table: str) -> list[StoredFile]:
+        place = f"{PREFIX}{table}"
+        try:
+            found = self._store.files(self._directory / place)
+        except NoSuchFile:
+            return []
+        return [
+            replace(file, below=f"{place}/{file.below}")
+            for file in found
+            if is_finished(file) and file.name.endswith(SUFFIX)
+        ]

@@ -33,9 +33,12 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from spark_jobs.intake import RefusedInput, examine, nothing
+from spark_jobs.intake import examine, nothing
 from spark_jobs.landing import Landing
-from spark_jobs.session import computing, session
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.session import computing, session, session_for
+from spark_jobs.stores import output_store
 from spark_jobs.summary import moment, unit_of
 from spark_jobs.tables import REQUIRED, SCHEMAS
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
@@ -63,8 +66,8 @@ class Live:
         every_s: how often it is looked for new files.
     """
 
-    directory: Path
-    out: Path
+    directory: Path | StorePlace
+    out: Path | StorePlace
     cluster: str
     late_s: int = LATE_S
     every_s: int = EVERY_S
@@ -79,7 +82,8 @@ class Live:
             told: gets a line for every group of a batch.
             once: stop when there is nothing left.
         """
-        landing = Landing(self.directory, REQUIRED)
+        landing = Landing(self.directory, REQUIRED, spark)
+        output_store(place_of(self.out), spark)
 
         def write(rows: DataFrame, number: int) -> None:
             landing.look()  # the batch's files have landed, and none of their rows was read yet
@@ -89,7 +93,7 @@ class Live:
             final_rows(self._arriving(spark), self.late_s)
             .writeStream.queryName("live convergence")
             .outputMode("append")
-            .option("checkpointLocation", str(self.out / "checkpoint"))
+            .option("checkpointLocation", (place_of(self.out) / "checkpoint").for_spark)
             .foreachBatch(write)
         )
         if once:
@@ -104,7 +108,7 @@ class Live:
         finished = reader.option("recursiveFileLookup", "true").option(
             "pathGlobFilter", "*.parquet"
         )
-        rows = finished.parquet(str(self.directory / f"table={table}"))
+        rows = finished.parquet((place_of(self.directory) / f"table={table}").for_spark)
         return rows.where(F.col("cluster") == self.cluster)
 
     def _write(self, rows: DataFrame, number: int, told: Callable[[str], None]) -> None:
@@ -115,7 +119,7 @@ class Live:
         seconds = group_seconds(broker_seconds(rows, limits), no_gaps).drop("central").persist()
         try:
             seconds.coalesce(1).write.mode("overwrite").parquet(
-                str(self.out / "seconds" / f"batch={number}")
+                (place_of(self.out) / "seconds" / f"batch={number}").for_spark
             )
             for line in _lines(seconds):
                 told(line)
@@ -142,8 +146,8 @@ def final_rows(arriving: DataFrame, late_s: int) -> DataFrame:
 
 
 def produce(
-    directory: Path,
-    out: Path,
+    directory: Path | StorePlace | str,
+    out: Path | StorePlace | str,
     told: Callable[[str], None],
     *,
     cluster: str | None = None,
@@ -157,9 +161,11 @@ def produce(
     Raises:
         RefusedInput: nothing can be made of the directory, or the stream failed.
     """
-    intake = examine(directory, cluster)
-    spark = session("pulsar-quota live", cores, quick=True, endless=True)
-    live = Live(directory, out, intake.cluster, late_s, every_s)
+    name, place, target = "pulsar-quota live", place_of(directory), place_of(out)
+    started = session_for(name, cores, place, target)
+    intake = examine(place, cluster, spark=started)
+    spark = session(name, cores, quick=True, endless=True)
+    live = Live(place, target, intake.cluster, late_s, every_s)
     with computing(spark, f"{directory}: the stream failed"):
         query = live.start(spark, told, once=once)
         signal.signal(signal.SIGTERM, lambda *_: query.stop())
@@ -171,8 +177,8 @@ def produce(
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
     parser = argparse.ArgumentParser(prog="live_convergence", description=__doc__)
-    parser.add_argument("directory", type=Path, help="what the sidecars record to")
-    parser.add_argument("--out", type=Path, required=True, help="where rows and checkpoint go")
+    parser.add_argument("directory", help="what the sidecars record to")
+    parser.add_argument("--out", required=True, help="where rows and checkpoint go")
     parser.add_argument("--cluster", help="this cluster's rows only")
     parser.add_argument("--late", type=int, default=LATE_S, help="seconds that a row may be late")
     parser.add_argument("--every", type=int, default=EVERY_S, help="seconds between two looks")

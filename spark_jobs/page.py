@@ -12,7 +12,7 @@ from spark_jobs.intake import FileIntake
 from spark_jobs.pictures import admitted, left_out, of_group
 from spark_jobs.report_data import Peer, ReportData, Value
 from spark_jobs.style import STYLE
-from spark_jobs.summary import figure, headline, moment, overall, title_of, unit_of
+from spark_jobs.summary import figure, headline, moment, overall, signed, title_of, unit_of
 from spark_jobs.targets import FigureBound
 
 _FIGURES = (
@@ -27,6 +27,9 @@ _HEADS = {
     "starvation_s": "starved", "reclaim_s": "reclaim",
     "certificates_broken": "broken certificates", "seconds_unknown": "unknown",
 }  # fmt: skip
+
+_BY_SECOND = ("admitted", "guaranteed", "borrowed")
+"""Of a tree's groups, shown as rates."""
 
 _LONG = 40
 """Of characters: longer text is broken into lines."""
@@ -54,6 +57,7 @@ def page(
         *(of_group(curves, collected.events, conditions) for curves in collected.curves),
         left_out("groups without a picture", collected.groups_left_out),
         _operations(collected),
+        _trees(collected),
         _escaped(collected),
         _worst(collected),
         _buckets(collected),
@@ -175,6 +179,32 @@ def _moved(moved: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         yield f"{unit_of(dimension)}: {', '.join(parts)}"
 
 
+def _trees(collected: ReportData) -> str:
+    if not collected.trees:
+        return ""
+    rows = [
+        {
+            "group": row["resource_group"],
+            "below": row["parent"],
+            "limited": unit_of(row["dimension"]),
+            "seconds": row["seconds"],
+            **{name: round(row[name] / row["seconds"]) for name in _BY_SECOND},
+            **{name: row[name] for name in ("limit", "guarantee", "entitled")},
+        }
+        for row in collected.trees
+    ]
+    columns = (
+        "group", "below", "limited", "seconds", *_BY_SECOND, "limit", "guarantee", "entitled",
+    )  # fmt: skip
+    return (
+        "<h2>Trees of groups</h2>"
+        '<p class="soft">What each group and all groups below it admitted a second, how much of that was'
+        " within its guarantee, and how much was borrowed: beyond what it has when all groups of its tree"
+        " want everything. In the events above, the limit of such a group is its part of the tree.</p>"
+        + _table(rows, columns)
+    )
+
+
 def _escaped(collected: ReportData) -> str:
     if not collected.escaped:
         return ""
@@ -220,15 +250,20 @@ def _buckets(collected: ReportData) -> str:
             "bucket": f"{row['length_s']} s",
             "buckets": row["buckets"],
             "above_the_limit": row["above"],
-            "worst": "-" if row["peak"] is None else f"{row['peak']:+.2%}".replace("%", " %"),
+            "worst": signed(row["peak"]),
+            "latency_regret": signed(row["latency_regret"]),
         }
         for row in collected.buckets
     ]
+    columns = (
+        "group", "limited", "bucket", "buckets", "above_the_limit", "worst", "latency_regret",
+    )  # fmt: skip
     return (
         "<h2>Buckets</h2>"
         '<p class="soft">What passed in buckets of 1, 5, 10 and 20 seconds, one after the other, over'
-        " what the limit allows in that time; only buckets that were wholly recorded.</p>"
-        + _table(rows, ("group", "limited", "bucket", "buckets", "above_the_limit", "worst"))
+        " what the limit allows in that time; only buckets that were wholly recorded. Latency regret: how"
+        " much longer clients waited than at one bucket for the whole limit, while they wanted all of it."
+        "</p>" + _table(rows, columns)
     )
 
 

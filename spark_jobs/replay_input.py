@@ -11,11 +11,19 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+)
 from coordinator.simulation.replay import UNBOUNDED, BrokerStory, ReplayInput
+from coordinator.simulation.tree_replay import TreePlace
+from spark_jobs.intake import FileIntake, read
 from spark_jobs.tables import DIMENSION_COLUMNS
 from spark_jobs.timeline import SATURATED, THROTTLED
 
@@ -27,7 +35,7 @@ DEFINITIONS_MAX = 1_000
 
 
 def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> DataFrame:
-    """One row per group, class, broker and second: messages, bytes, wanted, topics.
+    """One row per group, class, broker and second: messages, bytes, wanted, topics, and the local limits.
 
     ``wanted`` is in messages; null is that no client was connected, UNBOUNDED that it is not known.
 
@@ -47,11 +55,16 @@ def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> D
             held.alias("held"),
             F.max("participants").alias("participants"),
             F.max("topics").alias("topics"),
+            F.max_by("local_limit", "ts").alias("local_limit"),
         )
         .groupBy(*KEY, "broker", "second")
         .agg(
             F.max(F.when(F.col("unit") == "messages", F.col("admitted"))).alias("messages"),
             F.max(F.when(F.col("unit") == "bytes", F.col("admitted"))).alias("bytes"),
+            F.max(F.when(F.col("unit") == "messages", F.col("local_limit"))).alias(
+                "messages_limit"
+            ),
+            F.max(F.when(F.col("unit") == "bytes", F.col("local_limit"))).alias("bytes_limit"),
             F.max("held").alias("held"),
             F.max("participants").alias("participants"),
             F.max("topics").alias("topics"),
@@ -67,7 +80,7 @@ def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> D
         rows.withColumn("last", last)
         .where(F.col("second") > F.col("last") - seconds)
         .select(
-            *KEY, "broker", "second", "topics",
+            *KEY, "broker", "second", "topics", "messages_limit", "bytes_limit",
             F.coalesce("messages", F.lit(0)).alias("messages"),
             F.coalesce("bytes", F.lit(0)).alias("bytes"),
             wanted.cast("bigint").alias("wanted"),
@@ -94,28 +107,61 @@ def definitions(configuration: DataFrame) -> DataFrame:
     return known.withColumn("monitoring_class", F.explode(classes))
 
 
-def story_of(rows: pd.DataFrame, told: pd.DataFrame) -> ReplayInput | None:
+def story_of(
+    rows: pd.DataFrame, told: pd.DataFrame, span: tuple[int, int] | None = None
+) -> ReplayInput | None:
     """One group and class as a story; None when no definition of it limits anything.
 
     Args:
         rows: of ``demand``, of one group and class.
         told: of ``definitions``, of the same.
+        span: of a group of a tree, the first and the last second of the tree; it may have no rows.
     """
-    if rows.empty or told.empty:
+    if (rows.empty and span is None) or told.empty:
         return None
-    first, last = int(rows["second"].min()), int(rows["second"].max())
+    first, last = span or (int(rows["second"].min()), int(rows["second"].max()))
     told = told.sort_values("configuration_version")
     since = [0, *((told["known_second"].iloc[1:] - first).clip(lower=0).astype(int))]
     groups = [_definition(row) for row in told.to_dict("records")]
+    monitoring_class = MonitoringClass(told["monitoring_class"].iloc[0])
     story = ReplayInput(
-        MonitoringClass(rows["monitoring_class"].iloc[0]),
+        monitoring_class,
         list(zip(since, groups, strict=True)),
         {
             str(name): _broker(of_broker, first, last)
             for name, of_broker in rows.groupby("broker", sort=True)
         },
+        {} if span is None else _in_force(rows, monitoring_class, span),
     )
     return story if story.dimensions else None
+
+
+def _in_force(
+    rows: pd.DataFrame, monitoring_class: MonitoringClass, span: tuple[int, int]
+) -> dict[Dimension, list[int]]:
+    """The sums of the local limits, second by second; 0 where nothing is limited."""
+    held = rows.groupby("second")[["messages_limit", "bytes_limit"]].sum()
+    held = held.reindex(range(span[0], span[1] + 1)).fillna(0)
+    columns = zip(DIMENSIONS_OF[monitoring_class], held.columns, strict=True)
+    return {dimension: [int(rate) for rate in held[column]] for dimension, column in columns}
+
+
+def tree_places(spark: SparkSession, intake: FileIntake) -> dict[str, TreePlace]:
+    """The last recorded place of every group of a tree, by name; of a recording without any, none."""
+    if not intake.paths.get("trees"):
+        return {}
+    trees = read(spark, intake, "trees")
+    last = F.struct("above", "weight", "guarantee")
+    rows = trees.groupBy("resource_group", "dimension").agg(F.max_by(last, "ts").alias("last"))
+    guarantees: dict[str, dict[Dimension, int | None]] = {}
+    found: dict[str, TreePlace] = {}
+    for row in rows.collect():
+        name, (above, weight, guarantee) = row["resource_group"], row["last"]
+        guarantees.setdefault(name, {})[Dimension(row["dimension"])] = guarantee or None
+        rates = Rates.from_mapping(dict.fromkeys(Dimension) | guarantees[name])
+        root, parent = (above[0], above[-1]) if above else (name, "")
+        found[name] = TreePlace(root, parent, weight, rates)
+    return found
 
 
 def _definition(row: Mapping[str, Any]) -> ResourceGroup:

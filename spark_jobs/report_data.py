@@ -69,6 +69,7 @@ class ReportData:
     enforcement: list[Value] = field(default_factory=list)
     escaped: list[Value] = field(default_factory=list)
     buckets: list[Value] = field(default_factory=list)
+    trees: list[Value] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs.intake import RefusedInput
+from spark_jobs.places import StorePlace
+from spark_jobs.refusals import RefusedInput
 
 _SETTINGS = {
     # Rows carry UTC; a figure must not depend on where it is computed.
@@ -37,6 +38,8 @@ _SETTINGS = {
 }
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
+QUICK_ROWS = 500_000
+"""Fewer rows than this are done before a larger session would have warmed up."""
 _PARTITION_ROWS = 500_000
 """The rows of a partition between tasks: the memory of one task suffices to sort them."""
 _LOCAL_SETTINGS = {
@@ -49,6 +52,9 @@ _LOCAL_SETTINGS = {
 
 _LOG = "spark.pulsar-quota.log"
 """Spark's setting that says where its log is."""
+_GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")
+"""Spark's words for a file that is gone since it was listed: of a task, and before there is one."""
+_VANISHED = " (retention or a compaction deleted it while it was read: run the job again)"
 _REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
 
 
@@ -62,7 +68,8 @@ def session(
     Args:
         name: of the application.
         cores: of a local session.
-        quick: a local session for little input: starts sooner, computes slower.
+        quick: a local session for little input: starts sooner, computes slower. Of a running session
+            only the number of partitions changes.
         rows: of the input of a local session, as far as known.
         endless: the job does not end by itself, so that its log must not grow with time.
     """
@@ -85,6 +92,13 @@ def session(
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
+
+
+def session_for(name: str, cores: int, *places: StorePlace | None) -> SparkSession | None:
+    """A session, if one of these places shows what it holds to Hadoop's clients only."""
+    if all(place is None or place.is_here for place in places):
+        return None
+    return session(name, cores)
 
 
 def _started(builder: SparkSession.Builder, level: str) -> SparkSession:
@@ -130,7 +144,8 @@ def computing(spark: SparkSession, failure: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         lines = [line.strip() for line in str(error).splitlines()]
-        telling = [line for line in lines if "FAILED_READ_FILE" in line]
+        gone = [line + _VANISHED for line in lines if any(name in line for name in _GONE)]
+        telling = gone or [line for line in lines if "FAILED_READ_FILE" in line]
         refused = [line.removeprefix(_REFUSED) for line in lines if line.startswith(_REFUSED)]
         log = spark.sparkContext.getConf().get(_LOG, "")
         atexit.unregister(_remove)

@@ -31,10 +31,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from spark_jobs.claims import writing
 from spark_jobs.days import write_days
-from spark_jobs.intake import FileIntake, RefusedInput, examine, read
+from spark_jobs.intake import FileIntake, examine, read
+from spark_jobs.places import StorePlace, place_of
 from spark_jobs.prices import PLACES, BadPrices, ClassPrices, PriceTable, read_prices
-from spark_jobs.session import computing, session
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.session import computing, session, session_for
 
 REQUIRED = ("namespaces",)
 """Without it nothing is known of a tenant."""
@@ -137,35 +140,41 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return written.getvalue()
 
 
-def make(spark: SparkSession, intake: FileIntake, prices: PriceTable, out: Path) -> Bill:
+def make(
+    spark: SparkSession, intake: FileIntake, prices: PriceTable, out: Path | StorePlace
+) -> Bill:
     """Write the usage of every recorded day, and the bill of all days that were ever written.
 
     Raises:
         RefusedInput: nothing can be made of it.
         OSError: the output cannot be written.
     """
-    with computing(spark, f"{intake.directory}: Spark could not make a bill of it"):
+    failure = f"{intake.directory}: Spark could not make a bill of it"
+    with writing(spark, out) as (target, store), computing(spark, failure):
         found = usage_hours(read(spark, intake, "namespaces"))
-        written = write_days(spark, found, out / "usage", "broker_minutes")
+        written = write_days(spark, found, target / "usage", "broker_minutes")
         lines = bill(written, prices).persist()
-        lines.repartition(1).write.mode("overwrite").parquet(str(out / "bill"))
+        lines.repartition(1).write.mode("overwrite").parquet((target / "bill").for_spark)
         number = lines.count()
         ordered = lines.orderBy(*_LINE).limit(LINES_MAX)
-        (out / "bill.csv").write_text(
-            as_csv(_COLUMNS, (row.asDict() for row in ordered.toLocalIterator())),
-            encoding="utf-8", newline="",
-        )  # fmt: skip
+        of_lines = as_csv(_COLUMNS, (row.asDict() for row in ordered.toLocalIterator()))
+        store.put(target / "bill.csv", of_lines.encode())
         sums = [
             row.asDict() for row in totals(lines).orderBy(*_TOTALS[:3]).limit(LINES_MAX).collect()
         ]
-    (out / "totals.csv").write_text(as_csv(_TOTALS, sums), encoding="utf-8", newline="")
+        store.put(target / "totals.csv", as_csv(_TOTALS, sums).encode())
     more = number - LINES_MAX
     cut = (f"bill.csv lacks {more:,} lines, which are in the Parquet files",) if more > 0 else ()
     return Bill(prices.currency, tuple(sums), number, (*intake.warnings, *cut))
 
 
 def produce(
-    directory: Path, prices: Path, out: Path, *, cluster: str | None = None, cores: int = 2
+    directory: Path | StorePlace | str,
+    prices: Path,
+    out: Path | StorePlace | str,
+    *,
+    cluster: str | None = None,
+    cores: int = 2,
 ) -> Bill:
     """Make a bill with a session of its own.
 
@@ -174,9 +183,11 @@ def produce(
         RefusedInput: nothing can be made of the directory.
         OSError: the output cannot be written.
     """
-    table = read_prices(prices)  # both refuse before a session is started
-    intake = examine(directory, cluster, REQUIRED)
-    return make(session("pulsar-quota showback", cores), intake, table, out)
+    table = read_prices(prices)  # refuses before a session is started
+    name, place, target = "pulsar-quota showback", place_of(directory), place_of(out)
+    started = session_for(name, cores, place, target)
+    intake = examine(place, cluster, REQUIRED, started)
+    return make(session(name, cores), intake, table, target)
 
 
 def text(made: Bill) -> str:
@@ -194,9 +205,9 @@ def text(made: Bill) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
     parser = argparse.ArgumentParser(prog="showback", description=__doc__)
-    parser.add_argument("directory", type=Path, help="what the sidecars recorded")
+    parser.add_argument("directory", help="what the sidecars recorded")
     parser.add_argument("--prices", type=Path, required=True, help="the price table, TOML")
-    parser.add_argument("--out", type=Path, required=True, help="where usage and bill go")
+    parser.add_argument("--out", required=True, help="where usage and bill go")
     parser.add_argument("--cluster", help="this cluster's files only")
     options = parser.parse_args(arguments)
     try:

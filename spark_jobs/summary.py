@@ -15,7 +15,7 @@ _UNITS = {
     "dispatchRateInMsgs": "msg/s dispatched",
     "dispatchRateInBytes": "B/s dispatched",
 }
-_SCREEN_EVENTS = 16
+_SCREEN_EVENTS, _SCREEN_GROUPS = 16, 8
 _THE_MORE_THE_WORSE = (
     "settle_s", "peak_1s", "peak_10s", "time_over_105", "error", "regret", "oscillation", "starvation_s",
 )  # fmt: skip
@@ -104,7 +104,7 @@ def text(
     more = len(collected.events) - len(shown) + collected.events_left_out
     if more:
         lines.append(f"... and {more} more events, in figures.json and index.html")
-    lines += ["", *_buckets(collected.buckets)]
+    lines += ["", *_buckets(collected.buckets), *_trees(collected.trees)]
     gaps = sum(row["gaps"] for row in collected.recorded)
     missing = sum(row["seconds_missing"] for row in collected.recorded)
     lines += [
@@ -145,13 +145,31 @@ def _cells(event: Mapping[str, Any]) -> list[str]:
 
 
 def _buckets(buckets: Sequence[Value]) -> list[str]:
-    """The worst bucket of each length, of all groups together; nothing when none is whole."""
+    """The worst bucket of each length and latency regret of all groups; nothing when none is whole."""
     worst: dict[int, float] = {}
     for row in buckets:
         if row["peak"] is not None:
             worst[row["length_s"]] = max(row["peak"], worst.get(row["length_s"], row["peak"]))
-    told = [f"{length} s {_signed(peak)}" for length, peak in sorted(worst.items())]
-    return [f"worst bucket over its limit: {', '.join(told)}"] * bool(told)
+    told = [f"{length} s {signed(peak)}" for length, peak in sorted(worst.items())]
+    waits = [row["latency_regret"] for row in buckets if row["latency_regret"] is not None]
+    lines = [f"worst bucket over its limit: {', '.join(told)}"] * bool(told)
+    if waits:
+        lines.append(f"latency regret against one central bucket: {signed(max(waits))} of the wait")
+    return lines
+
+
+def _trees(trees: Sequence[Value]) -> list[str]:
+    """A line for each of the first groups of trees, as far as a screen has room."""
+    lines = [
+        f"{' below '.join(filter(None, (row['resource_group'], row['parent'])))}: "
+        f"{row['admitted'] / row['seconds']:,.0f} {unit_of(row['dimension'])}, of which "
+        f"{row['guaranteed'] / row['seconds']:,.0f} guaranteed and "
+        f"{row['borrowed'] / row['seconds']:,.0f} borrowed"
+        for row in trees[:_SCREEN_GROUPS]
+    ]
+    if more := len(trees) - len(lines):
+        lines.append(f"... and {more} more limits of groups in trees")
+    return lines
 
 
 def _skew(skew: Sequence[Value]) -> str:
@@ -161,8 +179,9 @@ def _skew(skew: Sequence[Value]) -> str:
     return f"clocks within {widest * 1000:.0f} ms of each other"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.2%}".replace("%", " %")
+def signed(value: float | None) -> str:
+    """A part as a signed percentage, or a dash."""
+    return "-" if value is None else f"{value:+.2%}".replace("%", " %")
 
 
 def _percent(value: float) -> str:

@@ -67,13 +67,19 @@ SCHEMAS: Mapping[str, str] = {
     "escaped": f"""{_COMMON},
         since timestamp, observed_us bigint, tenant string, namespace string,
         resource_groups array<string>, way string, messages bigint, bytes bigint""",
+    "trees": f"""{_COMMON},
+        second timestamp, resource_group string, dimension string, above array<string>,
+        weight bigint, cluster_limit bigint, guarantee bigint, entitled bigint, part bigint,
+        demand bigint""",
 }
 """Every table's columns, as Spark's DDL."""
 
 REQUIRED = ("admitted", "configuration")
 """Without these there is no figure at all; without another one some figures are missing."""
 
-RARE = ("operations", "certificates", "backlogs", "namespaces", "enforcement", "escaped")
+RARE = (
+    "operations", "certificates", "backlogs", "namespaces", "enforcement", "escaped", "trees",
+)  # fmt: skip
 """Nothing need have happened that would be written there, or it was recorded by an earlier release."""
 
 DIMENSION_COLUMNS: Mapping[str, str] = {

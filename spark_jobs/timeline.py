@@ -5,6 +5,7 @@ Three frames, each made from the one before, with built-in functions only:
 *limits over time*: a group's limit C of a dimension from the second in which the first sidecar knew it.
 In the second of a change the higher of the two limits is C: it is unknown on which side of the change
 a message passed. Of the *room* that there was to use, and to share, the lower one is the measure then.
+A group of a tree has its part of the tree as C, and likewise two where that has just changed.
 
 *broker seconds*: what broker i admitted, u_i, and wanted, d_i, in a second, and its exact max-min share
 a*_i. The demand is the gate's own observation in that second: a broker whose producers were held for 90 %
@@ -95,12 +96,20 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
     )
 
 
-def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
+def broker_seconds(
+    admitted: DataFrame, limits: DataFrame, parts: DataFrame | None = None
+) -> DataFrame:
     """One row per group, dimension, second and broker, for limited dimensions.
 
     Columns: limit, room, admitted, demand, fair, local_limit, participants, run (its number), known,
     brokers (how many of them take part). The second in which a broker's last participant left has a row
     with none.
+
+    Args:
+        admitted: the recorded table.
+        limits: limits over time.
+        parts: of groups of trees, second by second (trees.py): what the group has then, and shares among
+            its brokers, is its part, and not the most that it may have. None if there is no tree.
     """
     # The second comes first: it tells most rows apart when they are sorted, and costs least.
     key = ["second", *_GROUP]
@@ -132,9 +141,15 @@ def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
         F.col("second").between(F.col("from_second"), F.col("to_second"))
         & F.col("limit").isNotNull()
     )
+    least_room = _room()
+    if parts is not None:
+        limited = limited.join(parts, key, "left").withColumn(
+            "limit", F.coalesce("part_high", "limit")
+        )
+        least_room = F.least(least_room, F.col("part_low"))
     by_topics = (F.col("weights") == "topics") & (F.col("topics") > 0)
     weight = F.when(by_topics, F.col("topics")).otherwise(1)
-    weighed = limited.withColumns({"demand": _demand(), "weight": weight, "room": _room()})
+    weighed = limited.withColumns({"demand": _demand(), "weight": weight, "room": least_room})
     return _with_shares(weighed, key).select(
         *key, "broker", "run", "limit", "room", "admitted", "demand", "fair", "local_limit",
         "participants", (F.col("observed_us") >= OBSERVED_US).alias("known"), "brokers",
@@ -298,11 +313,11 @@ def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
     smaller_first = Window.partitionBy(*key).orderBy("demand_per_weight", "broker")
     first, here, last = Window.unboundedPreceding, Window.currentRow, Window.unboundedFollowing
     all_of_them = smaller_first.rowsBetween(first, last)
-    smaller = F.coalesce(F.sum("demand").over(smaller_first.rowsBetween(first, -1)), F.lit(0.0))
+    # Up to this one and less this one: Spark goes through the rows once more for every other frame.
+    so_far = smaller_first.rowsBetween(first, here)
+    smaller = F.sum("demand").over(so_far) - F.col("demand")
     weights_left = (
-        F.sum("weight").over(all_of_them)
-        - F.sum("weight").over(smaller_first.rowsBetween(first, here))
-        + F.col("weight")
+        F.sum("weight").over(all_of_them) - F.sum("weight").over(so_far) + F.col("weight")
     )
     takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
     levels = demands.withColumn("demand_per_weight", F.col("demand") / F.col("weight")).withColumns(

@@ -1,9 +1,9 @@
 """Usage by hour, for billing and capacity planning, and when a group reaches 80 % of its limit.
 
 Run as ``pulsar-quota rollup DIR --out DIR`` or with spark-submit. Usage by group and dimension goes to
-``hours/date=YYYY-MM-DD``, usage by tenant, namespace and group to ``namespaces/date=YYYY-MM-DD``, the
-forecast to ``forecast``; days.py says how often days are written, what a forecast is worth, and how the
-job ends.
+``hours/date=YYYY-MM-DD``, usage by tenant, namespace and group to ``namespaces/date=YYYY-MM-DD``, usage
+by tree of groups to ``trees/date=YYYY-MM-DD``, the forecast to ``forecast``; days.py says how often days
+are written, what a forecast is worth, and how the job ends.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from spark_jobs.claims import writing
 from spark_jobs.days import DaysOutcome, Job, forecast, foretold, write_days
 from spark_jobs.intake import FileIntake, read
+from spark_jobs.places import StorePlace
 from spark_jobs.session import computing
 from spark_jobs.tables import REQUIRED
 from spark_jobs.timeline import THROTTLED, limits_over_time
+from spark_jobs.trees import tree_hours
 
 GROUP = ("resource_group", "dimension")
 """The columns that name a limit."""
@@ -107,19 +110,34 @@ def namespace_hours(namespaces: DataFrame) -> DataFrame:
     )
 
 
-def roll_up(spark: SparkSession, intake: FileIntake, out: Path) -> DaysOutcome:
+def roll_up(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> DaysOutcome:
     """Write the hours of every recorded day, and the forecast from all hours that were ever written.
 
     Raises:
         RefusedInput: nothing can be made of it.
         OSError: the output cannot be written.
     """
-    with computing(spark, f"{intake.directory}: Spark could not roll it up"):
+    with (
+        writing(spark, out) as (target, _),
+        computing(spark, f"{intake.directory}: Spark could not roll it up"),
+    ):
         found = hours(read(spark, intake, "admitted"), read(spark, intake, "configuration"))
-        written = write_days(spark, found, out / "hours", "broker_seconds")
+        written = write_days(spark, found, target / "hours", "broker_seconds")
         by_namespace = namespace_hours(read(spark, intake, "namespaces"))
-        write_days(spark, by_namespace, out / "namespaces", "broker_minutes")
-        return foretold(intake, written, forecast(written, GROUP), out / "forecast")
+        write_days(spark, by_namespace, target / "namespaces", "broker_minutes")
+        if intake.paths.get("trees"):
+            of_trees = tree_hours(read(spark, intake, "admitted"), read(spark, intake, "trees"))
+            of_trees = write_days(spark, of_trees, target / "trees", "broker_seconds")
+            used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
+        else:
+            used = written
+        return foretold(intake, written, forecast(used, GROUP), target / "forecast")
+
+
+def _parents(of_trees: DataFrame) -> DataFrame:
+    """The hours of groups that have no traffic of their own."""
+    parents = of_trees.select(F.col("parent").alias("resource_group")).distinct()
+    return of_trees.join(parents, "resource_group", "left_semi").select(*GROUP, "hour", "used")
 
 
 JOB = Job(

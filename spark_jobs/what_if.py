@@ -3,9 +3,10 @@
 Run as ``pulsar-quota what-if DIR --set GROUP.SETTING=VALUE`` or with spark-submit, before anyone applies
 the change. Each group's demand, second by second and broker by broker, is played again by the real core
 (coordinator/simulation/replay.py, which also says what a recording cannot tell), once as it was and once
-with the change; groups are spread over Spark's executors. Three columns come of it: what was *recorded*;
-what the replay makes of the settings as they were (*replayed*: how far that is from the recording is how
-far the answer can be trusted); and the same with the change (*changed*).
+with the change; groups are spread over Spark's executors, the groups of a tree together. Three columns
+come of it: what was *recorded*; what the replay makes of the settings as they were (*replayed*: how far
+that is from the recording is how far the answer can be trusted); and the same with the change
+(*changed*).
 
 Exit codes: 0 done; 1 the answer is there, but the replay differs from the recording by more than
 ``TRUSTED_WITHIN``, or files were skipped; 2 wrong use, or input of which nothing can be said.
@@ -16,20 +17,33 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from coordinator.core.allocation.tree import MAX_DEPTH
 from coordinator.core.model import Dimension
-from coordinator.simulation.replay import Change, ReplayFigures, recorded, replay
+from coordinator.core.transfer.tree_rules import TreeFault
+from coordinator.simulation.replay import (
+    Change,
+    ReplayFigures,
+    ReplayInput,
+    recorded,
+    replay_together,
+)
+from coordinator.simulation.tree_replay import TreePlace, planted
 from spark_jobs.changes import BadChange, parse
-from spark_jobs.intake import FileIntake, RefusedInput, examine, read
-from spark_jobs.replay_input import KEY, definitions, demand, story_of
-from spark_jobs.session import computing, session
+from spark_jobs.claims import writing
+from spark_jobs.intake import FileIntake, examine, read
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
+from spark_jobs.session import computing, session, session_for
 
 SECONDS = 3_600
 """The part of each group that is played unless told otherwise: its last hour. A second of a broker takes
@@ -61,6 +75,7 @@ def answers(
     intake: FileIntake,
     changes: Mapping[str, Change],
     *,
+    places: Mapping[str, TreePlace],
     round_seconds: float | None = None,
     seconds: int = SECONDS,
 ) -> DataFrame:
@@ -69,11 +84,36 @@ def answers(
     Columns: resource_group, dimension, variant (recorded, replayed, changed), broker (null is all of them
     together), admitted per second, and for all together the figures of replay.Figures.
     """
-    groups = sorted(changes) if changes else None
+    groups = sorted(_kin(changes, places)) if changes else None
     stories = demand(read(spark, intake, "admitted"), groups, seconds)
     told = definitions(read(spark, intake, "configuration"))
-    play = _player(dict(changes), round_seconds)
-    return stories.groupBy(*KEY).cogroup(told.groupBy(*KEY)).applyInPandas(play, _ANSWER)
+    play = _player(dict(changes), round_seconds, places)
+    tree = F.coalesce(_root(places), F.col("resource_group")).alias("tree")
+    together = (stories.groupBy(tree, KEY[1]), told.groupBy(tree, KEY[1]))
+    return together[0].cogroup(together[1]).applyInPandas(play, _ANSWER)
+
+
+def _kin(names: Iterable[str], places: Mapping[str, TreePlace]) -> set[str]:
+    """These groups, and all that share a limit with one of them in a tree."""
+    roots = {places[name].root for name in names if name in places}
+    return {*names, *(name for name, place in places.items() if place.root in roots)}
+
+
+def _above(name: str, places: Mapping[str, TreePlace]) -> Iterator[str]:
+    """The groups above one in its tree, which have no traffic of their own."""
+    for _ in range(MAX_DEPTH):
+        name = places[name].parent if name in places else ""
+        if not name:
+            return
+        yield name
+
+
+def _root(places: Mapping[str, TreePlace]) -> Column:
+    """The root of a group's tree; null outside trees."""
+    if not places:
+        return F.lit(None).cast("string")
+    pairs = (F.lit(text) for name, place in places.items() for text in (name, place.root))
+    return F.try_element_at(F.create_map(*pairs), F.col("resource_group"))
 
 
 def ask(
@@ -83,7 +123,7 @@ def ask(
     *,
     round_seconds: float | None = None,
     seconds: int = SECONDS,
-    out: Path | None = None,
+    out: Path | StorePlace | str | None = None,
 ) -> WhatIfOutcome:
     """Ask what if, of recorded files.
 
@@ -100,14 +140,18 @@ def ask(
         OSError: the output cannot be written.
     """
     with computing(spark, f"{intake.directory}: Spark could not play it again"):
+        places = tree_places(spark, intake)
         found = answers(
-            spark, intake, changes, round_seconds=round_seconds, seconds=seconds
+            spark, intake, changes, places=places, round_seconds=round_seconds, seconds=seconds
         ).persist()
         if out is not None:
-            found.write.mode("overwrite").parquet(str(out))
+            with writing(spark, out) as (target, _):
+                found.write.mode("overwrite").parquet(target.for_spark)
         ordered = found.orderBy("resource_group", "dimension", "broker", "variant")
         rows = tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect())
-    missing = sorted(set(changes) - {row["resource_group"] for row in rows})
+        played = {row["resource_group"] for row in rows}
+        played |= {above for name in played & places.keys() for above in _above(name, places)}
+    missing = sorted(set(changes) - played)
     if missing or not rows:
         names = ", ".join(missing) or "any group"
         raise RefusedInput(f"{intake.directory}: nothing was recorded that limits {names}")
@@ -128,14 +172,14 @@ def text(outcome: WhatIfOutcome) -> str:
 
 
 def produce(
-    directory: Path,
+    directory: Path | StorePlace | str,
     settings: Sequence[str],
     *,
     cluster: str | None = None,
     interval: float | None = None,
     seconds: int = SECONDS,
     cores: int = 2,
-    out: Path | None = None,
+    out: Path | StorePlace | str | None = None,
 ) -> WhatIfOutcome:
     """Ask what if with a session of its own.
 
@@ -147,20 +191,24 @@ def produce(
     changes = parse(settings)
     if not changes and interval is None:
         raise BadChange("nothing is to be changed: name a setting or an interval")
-    intake = examine(directory, cluster)  # refuses before a session is started
-    spark = session("pulsar-quota what-if", cores, quick=True)
-    return ask(spark, intake, changes, round_seconds=interval, seconds=seconds, out=out)
+    name, place = "pulsar-quota what-if", place_of(directory)
+    target = None if out is None else place_of(out)
+    started = session_for(name, cores, place, target)
+    # Refuses before a session is started, if it can.
+    intake = examine(place, cluster, spark=started)
+    spark = started or session(name, cores, quick=True)
+    return ask(spark, intake, changes, round_seconds=interval, seconds=seconds, out=target)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
     parser = argparse.ArgumentParser(prog="what_if", description=__doc__)
-    parser.add_argument("directory", type=Path, help="what the sidecars recorded")
+    parser.add_argument("directory", help="what the sidecars recorded")
     parser.add_argument("--set", action="append", default=[], dest="settings")
     parser.add_argument("--interval", type=float, help="another report interval, in seconds")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="how much of each group")
     parser.add_argument("--cluster", help="this cluster's files only")
-    parser.add_argument("--out", type=Path, help="where all rows go, as Parquet")
+    parser.add_argument("--out", help="where all rows go, as Parquet")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     try:
@@ -182,30 +230,61 @@ def as_json(outcome: WhatIfOutcome) -> str:
 
 
 def _player(
-    changes: Mapping[str, Change], round_seconds: float | None
+    changes: Mapping[str, Change], round_seconds: float | None, places: Mapping[str, TreePlace]
 ) -> Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]:
-    """Return the work of an executor on one group, with the changes in it."""
+    """Return the work of an executor on one group, or one tree, with the changes in it."""
 
     def play(rows: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
-        story = story_of(rows, told)
-        if story is None:
+        stories = _stories(rows, told, places)
+        if not any(story.brokers for story in stories.values()):
             return pd.DataFrame(columns=list(_columns()))
-        group = story.definitions[0][1].name
-        changed = changes.get(group, Change()).to(story)
+        if stories.keys() & places.keys():
+            before, after = _trees(stories, places, changes)
+        else:
+            before = stories
+            after = {name: changes.get(name, Change()).to(each) for name, each in stories.items()}
         variants = {
-            "recorded": recorded(story),
-            "replayed": replay(story),
-            "changed": replay(changed, round_seconds=round_seconds or 1.0),
+            "recorded": {name: recorded(story) for name, story in before.items() if story.brokers},
+            "replayed": replay_together(list(before.values())),
+            "changed": replay_together(list(after.values()), round_seconds=round_seconds or 1.0),
         }
         found = [
             row
-            for variant, by_dimension in variants.items()
+            for variant, by_group in variants.items()
+            for group, by_dimension in by_group.items()
             for dimension, figures in by_dimension.items()
             for row in _rows(group, dimension, variant, figures)
         ]
         return pd.DataFrame(found, columns=list(_columns()))
 
     return play
+
+
+def _stories(
+    rows: pd.DataFrame, told: pd.DataFrame, places: Mapping[str, TreePlace]
+) -> dict[str, ReplayInput]:
+    """The stories of a group, or of all groups of a tree, by name."""
+    if rows.empty:
+        return {}
+    span = int(rows["second"].min()), int(rows["second"].max())
+    rows_of, no_rows = dict(iter(rows.groupby("resource_group"))), rows.iloc[:0]
+    by_group = {
+        name: story_of(rows_of.get(name, no_rows), of_group, span if name in places else None)
+        for name, of_group in told.groupby("resource_group", sort=True)
+    }
+    return {str(name): story for name, story in by_group.items() if story is not None}
+
+
+def _trees(
+    stories: Mapping[str, ReplayInput],
+    places: Mapping[str, TreePlace],
+    changes: Mapping[str, Change],
+) -> tuple[dict[str, ReplayInput], dict[str, ReplayInput]]:
+    """The stories of a tree as it was, and with the changes."""
+    try:
+        return planted(stories, places, {}), planted(stories, places, changes)
+    except TreeFault as error:
+        raise RefusedInput(f"--set: {error}") from error
 
 
 def _columns() -> Iterator[str]:

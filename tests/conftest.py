@@ -15,7 +15,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from tests.pulsar_version import pulsar_version
-from tests.rooms import WITH_CLUSTER
+from tests.rooms import ON_JAVA, REAL_TIME, WITH_CLUSTER
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
@@ -36,6 +36,11 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+def pytest_configure() -> None:
+    """Refuse a version of Pulsar that is not tried before the first test, whatever the tests are."""
+    pulsar_version()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that share a Spark session: Spark runs on Java.
@@ -46,8 +51,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.java)
-        marked = any(item.get_closest_marker(name) for name in ("cluster", "alone"))
-        if marked and not item.nodeid.startswith(tuple(f"{room}/" for room in WITH_CLUSTER)):
+        if any(item.get_closest_marker(name) for name in ("cluster", "alone")):
+            rooms = WITH_CLUSTER
+        elif item.get_closest_marker("java"):
+            rooms = ON_JAVA + REAL_TIME
+        else:
+            continue
+        if not item.nodeid.startswith(tuple(f"{room}/" for room in rooms)):
             raise pytest.UsageError(f"{item.nodeid}: tests/rooms.py does not name its folder")
 
 
@@ -68,6 +78,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         own_resource_groups=True,
         resource_group_interval_s=1,
         listeners=LISTENERS,
+        quick=True,
         # A broker looks at backlogs when a test asks it to, not once a minute in between.
         broker_settings={
             "backlogQuotaCheckEnabled": "false",

@@ -12,3 +12,6 @@ REAL_TIME: Final = tuple(
     for room in ("adapters", "app", "browser", "deploy", "gate/process", "gate/server", "runtime")
 )
 """Sockets, processes and browsers: a test that gets no processor for a while fails here."""
+
+ON_JAVA: Final = tuple(f"tests/{room}" for room in ("cli", "decoder", "demo", "spark_jobs"))
+"""All tests that need Java and no cluster are here, or in `REAL_TIME`: they share one process."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend, Views
+from admin_api.changes import trees
 from admin_api.errors import ApiError
 from admin_api.requests.conditions import Precondition
 from admin_api.schemas.definitions import GroupPatch, check_observing
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.owners import OwnerKind, TrafficOwner, attached
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.journal import difference
 from coordinator.insight.model.operations import Operation
@@ -64,6 +66,26 @@ class Owner:
         return owners.get(str(self))
 
 
+AnyOwner = Owner | TrafficOwner
+"""Anything that can be attached to a group."""
+
+
+def owner_of(subject: str) -> AnyOwner:
+    """Return the owner that a subject of the audit trail names."""
+    word, _, name = subject.partition("/")
+    for kind in OwnerKind:
+        if kind.value == word:
+            return TrafficOwner(kind, name)
+    tenant, _, namespace = name.partition("/")
+    return Owner(tenant, namespace or None)
+
+
+def _group_in(owner: AnyOwner, attachments: Attachments) -> str | None:
+    if isinstance(owner, Owner):
+        return owner.group_in(attachments)
+    return attached(attachments, owner.kind).get(owner.name)
+
+
 async def put_group(
     backend: AdminBackend, name: str, patch: GroupPatch, condition: Precondition, by: Origin
 ) -> tuple[Versioned, Operation | None]:
@@ -74,13 +96,13 @@ async def put_group(
         the change could not be followed.
 
     Raises:
-        ApiError: 400 when brokers cannot keep the policy, 412 when the condition is not met,
-            409 when others kept changing the group.
+        ApiError: 400 when brokers cannot keep the policy or the group's place makes no tree, 412 when
+            the condition is not met, 409 when others kept changing the group.
         StoreUnreachable: the store did not answer.
     """
     refuse_strict(backend, patch.overshoot_policy)
     held = backend.following.holdings(name)
-    before, written = await _write(backend.store, name, patch, condition, by)
+    before, written = await _write(backend, name, patch, condition, by)
     operation = None
     if written != before:
         text = difference(None if before is None else before.group, written.group)
@@ -100,9 +122,10 @@ def refuse_strict(backend: AdminBackend, policy: str | None) -> None:
 
 
 async def _write(
-    store: GroupStore, name: str, patch: GroupPatch, condition: Precondition, by: Origin
+    backend: AdminBackend, name: str, patch: GroupPatch, condition: Precondition, by: Origin
 ) -> tuple[Versioned | None, Versioned]:
     """Return the group before and after; both are the same when nothing changed."""
+    store = backend.store
     for _ in range(MAX_ATTEMPTS):
         current = await find_group(store, name)
         condition.check(current)
@@ -110,11 +133,13 @@ async def _write(
             if current is None:
                 created = patch.applied_to(ResourceGroup(name, Rates()))
                 check_observing(created)
+                await trees.check(backend, created)
                 return None, await store.create_group(created, by=by)
             changed = patch.applied_to(current.group)
             check_observing(changed)
             if changed == current.group:
                 return current, current
+            await trees.check(backend, changed)
             return current, await store.update_group(changed, current.version, by=by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
@@ -137,12 +162,14 @@ def _has(seen: Catalogue, name: str, version: int) -> bool:
 async def delete_group(
     backend: AdminBackend, name: str, condition: Precondition, by: Origin
 ) -> None:
-    """Delete a group that has no attachments.
+    """Delete a group that has neither attachments nor children.
 
     Raises:
-        ApiError: 412 when the condition is not met, 409 when others kept changing the group.
+        ApiError: 412 when the condition is not met or it has children, 409 when others kept changing
+            the group.
         NotFound, InUse, StoreUnreachable: as `GroupStore.delete_group`.
     """
+    trees.refuse_deletion(backend, name)
     await _delete(backend.store, name, condition, by)
     await backend.groups_seen.heard(lambda seen: name not in seen.groups, f"groups/{name}")
 
@@ -162,14 +189,20 @@ async def _delete(store: GroupStore, name: str, condition: Precondition, by: Ori
     raise ApiError(409, TOO_MANY_WRITERS)
 
 
-async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) -> Operation | None:
-    """Attach a tenant or a namespace; raises as `GroupStore.attach_tenant`.
+async def attach(
+    backend: AdminBackend, owner: AnyOwner, group: str, by: Origin
+) -> Operation | None:
+    """Attach an owner; raises as `GroupStore.attach_tenant`.
 
     Returns:
         The operation that follows the change, as `put_group` does.
+
+    Raises:
+        ApiError: 409 when the group has children.
     """
+    trees.refuse_owner(backend, group)
     held = backend.following.holdings(group)
-    before = owner.group_in(backend.views.catalogue().attachments)
+    before = _group_in(owner, backend.views.catalogue().attachments)
     await set_attachment(backend.store, owner, group, by)
     operation = None
     if before != group:
@@ -179,9 +212,9 @@ async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) ->
     return operation
 
 
-async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> Operation | None:
-    """Detach a tenant or a namespace; returns as `attach`, raises StoreUnreachable."""
-    group = owner.group_in(backend.views.catalogue().attachments)
+async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operation | None:
+    """Detach an owner; returns as `attach`, raises StoreUnreachable."""
+    group = _group_in(owner, backend.views.catalogue().attachments)
     held = {} if group is None else backend.following.holdings(group)
     await set_attachment(backend.store, owner, None, by)
     operation = None
@@ -194,7 +227,7 @@ async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> Operation |
 
 async def set_attachment(
     store: GroupStore,
-    owner: Owner,
+    owner: AnyOwner,
     group: str | None,
     by: Origin,
     *,
@@ -202,6 +235,10 @@ async def set_attachment(
 ) -> None:
     """Attach an owner, or detach it; raises as `GroupStore.attach_tenant`."""
     match owner, group:
+        case TrafficOwner(), None:
+            await store.detach_owner(owner, expected=expected, by=by)
+        case TrafficOwner(), str():
+            await store.attach_owner(owner, group, expected=expected, by=by)
         case Owner(tenant, None), None:
             await store.detach_tenant(tenant, expected=expected, by=by)
         case Owner(tenant, None), str():
@@ -212,9 +249,9 @@ async def set_attachment(
             await store.attach_namespace(tenant, namespace, group, expected=expected, by=by)
 
 
-async def _attached(backend: AdminBackend, owner: Owner, group: str | None) -> None:
+async def _attached(backend: AdminBackend, owner: AnyOwner, group: str | None) -> None:
     await backend.groups_seen.heard(
-        lambda seen: owner.group_in(seen.attachments) == group, owner.subject
+        lambda seen: _group_in(owner, seen.attachments) == group, owner.subject
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from admin_api.backend import AdminBackend
-from admin_api.changes import definitions, topic_limits
-from admin_api.changes.definitions import Owner
+from admin_api.changes import definitions, topic_limits, trees
+from admin_api.changes.definitions import AnyOwner
 from admin_api.errors import GROUP_IN_USE, ApiError
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.topics import TopicName
@@ -46,12 +46,14 @@ async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> None:
         if kind == "groups":
             if isinstance(entry.before, ResourceGroup):
                 definitions.refuse_strict(backend, entry.before.overshoot_policy)
+                await trees.check(backend, entry.before)
             await _restore_group(store, name, entry, by)
         elif kind == "topics":
             await _restore_topic_limit(backend.topic_limits, name, entry, by)
         else:
-            tenant, _, namespace = name.partition("/")
-            await _restore_attachment(store, Owner(tenant, namespace or None), entry, by)
+            if isinstance(entry.before, str):
+                trees.refuse_owner(backend, entry.before)
+            await _restore_attachment(store, definitions.owner_of(entry.subject), entry, by)
     except (AlreadyExists, VersionConflict) as error:
         raise _changed_since(entry) from error
     except NotFound as error:
@@ -77,7 +79,7 @@ async def _restore_group(store: GroupStore, name: str, entry: AuditEntry, by: Or
 
 
 async def _restore_attachment(
-    store: GroupStore, owner: Owner, entry: AuditEntry, by: Origin
+    store: GroupStore, owner: AnyOwner, entry: AuditEntry, by: Origin
 ) -> None:
     before = entry.before if isinstance(entry.before, str) else None
     after = entry.after if isinstance(entry.after, str) else None

@@ -8,6 +8,7 @@ import { fill, h, keyed, setAttribute, setText } from "./dom.js";
 import { counted, DIMENSIONS, percent, rate, span } from "./format.js";
 import { operationRow } from "./operations.js";
 import { figure, meter } from "./overview.js";
+import { treeCard } from "./tree.js";
 
 export function showGroup(page, name) {
   page.title(name);
@@ -29,6 +30,8 @@ export function showGroup(page, name) {
   const operations = h("ul", { class: "feed close" });
   const noOperations = h("p", { class: "empty" }, "No change of this group is on record.");
   const decisions = decisionList(page, path);
+  const tree = treeCard(page, name);
+  let hasRelatives = false;
   const brokersNote = h("span", { class: "note" });
 
   fill(
@@ -69,6 +72,7 @@ export function showGroup(page, name) {
             ),
           ),
         ),
+        tree.element,
         h("section", { class: "card" }, h("header", {}, h("h2", {}, "Operations")), operations, noOperations),
         decisions.element,
       ),
@@ -98,10 +102,14 @@ export function showGroup(page, name) {
       ["overshoot policy", found.overshootPolicy],
       ["partition policy", found.partitionPolicy],
       ["enforcement", found.enforcement + (found.observes ? `, on the traffic of ${found.observes}` : "")],
+      ["on limit", found.onLimit === "refuse" ? `refuse after ${found.holdMillis} ms` : found.onLimit],
+      ...(found.burstSeconds ? [["burst", `${found.burstSeconds} s of the limit`]] : []),
+      ...(found.parent ? [["parent", found.parent], ["weight", String(found.weight)]] : []),
       ["version", String(found.configurationVersion)],
     ];
+    hasRelatives = Boolean(found.parent || found.children?.length);
     fill(definition, pairs.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)]).flat());
-    const owners = [...found.attachments.tenants, ...found.attachments.namespaces, ...(found.attachments.topics ?? [])];
+    const owners = [...found.attachments.tenants, ...found.attachments.namespaces, ...found.attachments.roles.map((role) => `role ${role}`), ...(found.attachments.defaultRole ? ["roles without an attachment"] : []), ...found.attachments.subscriptions.map((name) => `subscription ${name}`), ...found.attachments.remoteClusters.map((name) => `replication from ${name}`), ...(found.attachments.topics ?? [])];
     fill(attached, owners.length
       ? h("ul", { class: "list" }, owners.slice(0, 60).map((owner) => h("li", {}, owner)), owners.length > 60 ? h("li", {}, `and ${owners.length - 60} more`) : null)
       : h("p", { class: "minor" }, isTopic
@@ -145,7 +153,7 @@ export function showGroup(page, name) {
       h("li", {}, h("span", { class: "swatch line" }), "limit"),
       samples.marks.length ? h("li", {}, "▲ joined ▼ left ◆ changed ● trouble") : null,
     );
-    await decisions.look(wanted, why.broker);
+    await Promise.all([decisions.look(wanted, why.broker), tree.look(wanted, hasRelatives)]);
   }
 
   function drawWhy(why) {
@@ -159,7 +167,7 @@ export function showGroup(page, name) {
       figure("Brokers", String(why.wants.length), throttled.length ? `${throttled.length} throttled` : "none throttled"),
       figure("Water level", why.waterLevel === null ? "none" : rate(why.waterLevel), why.waterLevel === null ? "all get what they want" : unit),
     );
-    setText(sentence, [why.sentence, why.wouldChange.length ? `This would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, why.slack, why.shadow?.sentence].filter(Boolean).join(" "));
+    setText(sentence, [why.sentence, why.wouldChange.length ? `This would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, why.slack, ...why.roles, why.shadow?.sentence].filter(Boolean).join(" "));
     setText(brokersNote, `decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${why.round}`);
     const order = [...why.wants].sort((a, b) => b.admitted - a.admitted || (a.broker < b.broker ? -1 : 1));
     keyed(brokers, order, (want) => want.broker, () => brokerRow(why.broker));

@@ -61,7 +61,10 @@ async function repeat(look, period, signal) {
       await look();
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Problem && error.status === 401) return askForToken(error.message);
+      if (error instanceof Problem && error.status === 401) {
+        page.stop(); // the refusals of other questions would empty the field that is being filled in
+        return askForToken(error.message);
+      }
       if (!(error instanceof Problem)) throw error;
       trouble = error.message;
       showAge();

@@ -57,6 +57,12 @@ class GroupFamilies:
             "Time in which at least one client waited for tokens of {unit}.",
             _OURS,
         )
+        self._refused = _per_unit(
+            CounterMetricFamily,
+            "refused_{unit}",
+            "{Unit} of publishes that failed after holdMillis above the limit; none = it holds them.",
+            _OURS,
+        )
         self._local = _per_unit(
             GaugeMetricFamily,
             "local_limit_{unit}_per_second",
@@ -165,8 +171,8 @@ class GroupFamilies:
     def __iter__(self) -> Iterator[Metric]:
         """Yield each family once."""
         by_unit: tuple[Mapping[Unit, Metric], ...] = (
-            self._admitted, self._used, self._held, self._local, self._quota, self._cluster,
-            self._demand, self._demand_low, self._throttled, self._certified, self._shadow,
+            self._admitted, self._used, self._held, self._refused, self._local, self._quota,
+            self._cluster, self._demand, self._demand_low, self._throttled, self._certified, self._shadow,
             self._moved, self._would_hold,
         )  # fmt: skip
         for families in by_unit:
@@ -186,6 +192,9 @@ class GroupFamilies:
                 families[Unit.BYTES].add_metric(labels, total.bytes)
             self._held[Unit.MESSAGES].add_metric(labels, total.messages_held_ns / NANOS_PER_SECOND)
             self._held[Unit.BYTES].add_metric(labels, total.bytes_held_ns / NANOS_PER_SECOND)
+            if total.messages_refused:
+                self._refused[Unit.MESSAGES].add_metric(labels, total.messages_refused)
+                self._refused[Unit.BYTES].add_metric(labels, total.bytes_refused)
 
     def _add_row(self, group: str, row: BrokerUsageView) -> None:
         for dimension in Dimension:

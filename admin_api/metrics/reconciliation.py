@@ -31,6 +31,11 @@ def reconciliation_families(state: ReconciliationState) -> Iterator[Metric]:
         "Namespaces that are not compared, as there are too many.",
         state.left_out,
     )
+    yield gauge(
+        "reconciliation_namespaces_uncounted",
+        "Namespaces with topics that the broker's metrics cannot hold, so that they are not compared.",
+        len(state.uncounted),
+    )
     messages = CounterMetricFamily(
         "pulsar_quota_escaped_messages",
         "Messages that the broker counted and the gate did not pass.",

@@ -3,9 +3,8 @@
 A scrape must not delay rounds, on whose loop it is gathered: it reads group after group and lets all
 other tasks run in between. Nor may it delay other requests: a thread makes the text. Units are base units
 and part of the name; a rate without a limit has no series, because no number would be true. Cardinality
-is
-bounded: a series per group, class or dimension of this broker only (every sidecar reports its own part),
-for the first `MAX_GROUPS` groups by name; the number of the other groups is a metric itself.
+is bounded: a series per group, class or dimension of this broker only (every sidecar reports its own
+part), for the first `MAX_GROUPS` groups by name; the number of the other groups is a metric itself.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend, Telling
+from admin_api.backend import AdminBackend, Telling, Views
 from admin_api.metrics.backlog import backlog_families
 from admin_api.metrics.families import counter, gauge, labelled_counter
 from admin_api.metrics.gate import gate_families
@@ -34,9 +33,11 @@ from admin_api.metrics.groups import GroupFamilies
 from admin_api.metrics.minute import MinuteFamilies
 from admin_api.metrics.native import native_families
 from admin_api.metrics.reconciliation import reconciliation_families
+from admin_api.metrics.roles import role_families
+from admin_api.metrics.trees import TreeFamilies
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Suspicion
+from coordinator.core.model import Dimension, Suspicion
 from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.views import HealthView, SuspectView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
@@ -78,6 +79,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         groups.add(name)
         minutes.add(name)
         await asyncio.sleep(0)
+    trees = await _trees(backend.views)
     return [
         *_sidecar(backend.views.health()),
         gauge("tasks", "Tasks of the coordinator's event loop.", len(asyncio.all_tasks())),
@@ -98,6 +100,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
             await backend.gate.delayed(),
             await backend.gate.unknown_topics(),
         ),
+        *role_families(await backend.gate.role_traffic()),
         gauge(
             "partitions_near_limit",
             "Partitions of which a second of the last minute used more than 80 % of their limit.",
@@ -111,8 +114,23 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         ),
         *groups,
         *minutes,
+        *trees,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
     ]
+
+
+async def _trees(views: Views) -> TreeFamilies:
+    found, rows = TreeFamilies(), 0
+    for root in views.roots():
+        for dimension in Dimension:
+            tree = views.tree(root, dimension)
+            if tree is not None:
+                rows += len(tree.groups)
+                found.add(tree)
+            await asyncio.sleep(0)
+        if rows >= MAX_GROUPS * len(Dimension):
+            break
+    return found
 
 
 def _sidecar(health: HealthView) -> Iterator[Metric]:
@@ -226,8 +244,7 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     yield counter("bus_received", "Payloads received, the own ones included.", health.received)
     yield counter(
         "bus_dropped",
-        "Reports not sent while a bus topic was not connected, and reports that came too late "
-        "(bus_message_age_max_seconds).",
+        "Reports not sent while a bus topic was not connected, and the oldest of a full queue.",
         health.dropped,
     )
 

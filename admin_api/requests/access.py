@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+
+from coordinator.ports import TokenRefused, Verifier
 
 ANONYMOUS = "anonymous"
 _SCHEME = "bearer "
@@ -21,25 +22,6 @@ _SCHEME = "bearer "
 
 class NotIdentified(Exception):
     """The caller has not shown who he is; the text may be shown to him."""
-
-
-class TokenRefused(Exception):
-    """The token is not valid; the text gives the reason, and may be shown to its sender."""
-
-
-class Verifier(Protocol):
-    """Returns the role of a token; implemented by `admin_api.requests.tokens`.
-
-    The implementation needs a library of cryptography, of 8 MB: it is loaded only if tokens are checked.
-    """
-
-    def role_of(self, token: str) -> str:
-        """Return the role of a valid token.
-
-        Raises:
-            TokenRefused: the token is not valid.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

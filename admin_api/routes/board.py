@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from admin_api.backend import AdminBackend, Watching
-from admin_api.changes import definitions
+from admin_api.changes import definitions, trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import JsonObject
 from admin_api.requests.names import GroupName, LimitedName
@@ -22,6 +22,7 @@ from admin_api.schemas.definitions import GroupPatch, check_observing
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
+from coordinator.core.handling import ON_LIMIT
 from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.insight.model.alarms import AlarmKind
@@ -152,6 +153,7 @@ async def preview_change(
     present = ResourceGroup(name, Rates()) if found is None else found.group
     changed = patch.applied_to(present)
     check_observing(changed)
+    await trees.check(backend, changed)
     return backend.watching.preview(changed)
 
 
@@ -164,6 +166,7 @@ async def list_choices() -> Choices:
         overshoot_policy=sorted(POLICIES),
         partition_policy=sorted(PARTITION_POLICIES),
         enforcement=sorted(ENFORCEMENTS),
+        on_limit=sorted(ON_LIMIT),
     )
 
 

@@ -82,9 +82,9 @@ def name_operation(response: Response, operation: Operation | None) -> None:
 
 
 def link_next(
-    request: Request, response: Response, names: list[str], limit: int, last: str
+    request: Request, response: Response, names: list[str], limit: int, last: str, **further: str
 ) -> None:
     """Name the next page in a Link header (RFC 8288), if there are names after the last one shown."""
     if names and names[-1] > last:
-        query = urlencode({"limit": limit, "after": last})
+        query = urlencode({**further, "limit": limit, "after": last})
         response.headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'

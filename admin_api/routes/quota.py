@@ -23,11 +23,13 @@ from admin_api.requests.conditions import etag_of
 from admin_api.requests.names import LimitedName
 from admin_api.routes.common import Backend, coordinator_router, link_next
 from admin_api.schemas.definitions import AttachmentsBody, Definition
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, Dimension, ResourceGroup
 from coordinator.core.topics import names_scalable
+from coordinator.core.transfer.tree_rules import children_of
 from coordinator.insight.model.answer import NANOS_PER_MILLI
 from coordinator.insight.model.decision_history import KEPT_DECISIONS
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
+from coordinator.insight.model.roles import role_sentences
 from coordinator.insight.model.views import (
     CertificateView,
     Explanation,
@@ -59,6 +61,13 @@ After = Annotated[str, Query(description="only groups whose name comes after thi
 MAX_AGE_MILLIS = 2**53
 """JavaScript's largest whole number."""
 
+NOT_BY_BROKERS = "Roles are not limited here: brokers' own limiters do not know them."
+
+NO_PROOF = (
+    "No client can prove a role at this gate, so all are anonymous: name auth_public_key_files, "
+    "auth_secret_key_file, gate_tls_client_ca_file or gate_basic_roles in the sidecar's configuration."
+)
+
 _NANOS_PER_MILLI = 1_000_000
 _PUBLISHED = (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES)
 _DECISION_POLLS = 200
@@ -79,9 +88,14 @@ async def list_definitions(
     page = names[:limit]
     link_next(request, response, names, limit, page[-1] if page else after)
     attached = AttachmentsBody.by_group(catalogue.attachments, page)
+    children: dict[str, list[str]] = {}
+    for name, each in catalogue.groups.items():
+        if each.group.parent:
+            children.setdefault(each.group.parent, []).append(name)
     found = []
     for name in page:
-        found.append(Definition.of(catalogue.groups[name], attached[name]))
+        below = children.get(name, ())
+        found.append(Definition.of(catalogue.groups[name], attached[name], below))
         await asyncio.sleep(0)  # rounds are closed on this loop, too
     return found
 
@@ -96,8 +110,10 @@ async def get_definition(name: LimitedName, response: Response, backend: Backend
     except NotFound as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     response.headers["ETag"] = etag_of(found.version)
-    attachments = definitions.current_catalogue(backend.views).attachments
-    return Definition.of(found, AttachmentsBody.by_group(attachments, [name])[name])
+    catalogue = definitions.current_catalogue(backend.views)
+    attached = AttachmentsBody.by_group(catalogue.attachments, [name])[name]
+    groups = (each.group for each in catalogue.groups.values())
+    return Definition.of(found, attached, children_of(name, groups))
 
 
 def _topic_group(backend: AdminBackend, name: str) -> Definition:
@@ -107,7 +123,9 @@ def _topic_group(backend: AdminBackend, name: str) -> Definition:
         raise ApiError(404, NO_SUCH_GROUP)
     version = limit.version or 0
     group = ResourceGroup(name, limit.limits, configuration_version=version)
-    return Definition.of(Versioned(group, version), AttachmentsBody(tenants=[], namespaces=[]))
+    return Definition.of(
+        Versioned(group, version), AttachmentsBody.by_group(Attachments(), [name])[name]
+    )
 
 
 @router.get("/usage")
@@ -173,6 +191,7 @@ async def explain(
             delayed=await _of_delayed(backend, view),
             slack=_slack(backend, view),
             round_the_gate=_round_the_gate(backend, view),
+            roles=await _roles(backend, view),
             shadow=_shadow_of(backend.views, view),
             story=told,
         )
@@ -299,6 +318,18 @@ def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]
     if backend.reconciling is None or not is_own or view.dimension not in _PUBLISHED:
         return ()
     return tuple(each.sentence for each in backend.reconciling.escapes_of(view.group))
+
+
+async def _roles(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
+    """Return the roles that the own gate counts against the group; of brokers alone, that they do not."""
+    attached = backend.views.catalogue().attachments.roles_of(view.group)
+    if not attached or view.broker != backend.views.health().broker:
+        return ()
+    if backend.enforcement_path == "native":
+        return (NOT_BY_BROKERS,)
+    if not backend.proves_roles:
+        return (NO_PROOF,)
+    return role_sentences(await backend.gate.role_traffic(), view.group, view.dimension)
 
 
 async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:

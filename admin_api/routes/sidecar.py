@@ -37,6 +37,7 @@ async def get_health(backend: Backend) -> HealthView:
         views.health(),
         recording=_recording(views.recording()),
         enforcement_path=backend.enforcement_path,
+        proves_roles=backend.proves_roles,
     )
 
 

@@ -6,12 +6,12 @@ from typing import Self
 
 from pydantic import Field
 
-from admin_api.schemas.definitions import CamelModel, RatesBody
+from admin_api.schemas.definitions import CamelModel, GuaranteesBody, HandlingBody, RatesBody
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import AuditEntry
 
 
-class DefinitionState(RatesBody):
+class DefinitionState(HandlingBody, GuaranteesBody, RatesBody):
     """A definition as it was."""
 
     law: str
@@ -20,6 +20,8 @@ class DefinitionState(RatesBody):
     partition_policy: str
     enforcement: str
     observes: str
+    parent: str
+    weight: int
 
 
 class AuditBody(CamelModel):
@@ -69,4 +71,8 @@ def _state(
         partition_policy=state.partition_policy,
         enforcement=state.enforcement,
         observes=state.observes,
+        parent=state.parent,
+        weight=state.weight,
+        **GuaranteesBody.fields_of(state),
+        **HandlingBody.fields_of(state),
     )

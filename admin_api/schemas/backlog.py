@@ -8,7 +8,7 @@ from pydantic import Field
 
 from admin_api.schemas.definitions import CamelModel
 from coordinator.backlog.rules.guard import Action, Enforcement
-from coordinator.backlog.rules.model import NO_QUOTA, BacklogQuota, Position, QuotaType
+from coordinator.backlog.rules.model import NO_QUOTA, Position, QuotaType
 from coordinator.backlog.rules.trend import TimeUntil
 from coordinator.backlog.rules.views import BacklogView, Exceedance
 from coordinator.backlog.shell.checker import Checks, SubscriptionBacklog
@@ -79,30 +79,13 @@ class SubscriptionBody(CamelModel):
         )
 
 
-class BacklogStats(CamelModel):
-    """PIP-323's fields of a topic's statistics."""
-
-    backlog_quota_limit_size: int = Field(default=NONE, description="bytes; -1 is no quota")
-    backlog_quota_limit_time: int = Field(default=NONE, description="seconds; -1 is no quota")
-    oldest_backlog_message_age_seconds: int = NONE
-    oldest_backlog_message_subscription_name: str | None = None
-
-    @classmethod
-    def of_view(cls, view: BacklogView | None, quota: BacklogQuota | None = None) -> BacklogStats:
-        """Write the fields of a topic as of the last check."""
-        in_force = quota or (None if view is None else view.quota) or NO_QUOTA
-        age_s = None if view is None else view.age_s
-        return cls(
-            backlog_quota_limit_size=_or_none(in_force.size_bytes),
-            backlog_quota_limit_time=_or_none(in_force.age_s),
-            oldest_backlog_message_age_seconds=NONE if age_s is None else int(age_s),
-            oldest_backlog_message_subscription_name=None if view is None else view.subscription,
-        )
-
-
-class BacklogBody(BacklogStats):
+class BacklogBody(CamelModel):
     """A topic's backlog as of the last check; its age as of now."""
 
+    backlog_quota_limit_size: int = Field(description="bytes; -1 is no quota")
+    backlog_quota_limit_time: int = Field(description="seconds; -1 is no quota")
+    oldest_backlog_message_age_seconds: int
+    oldest_backlog_message_subscription_name: str | None
     topic: str
     backlog_size: int = Field(description="bytes")
     backlog_quota_policy: dict[str, str] = Field(description="quota type to what is done")
@@ -211,7 +194,12 @@ class BacklogsBody(CamelModel):
 
 def _fields(view: BacklogView, wanted: Enforcement | None) -> dict[str, Any]:
     skew = "ahead" if view.skewed else "behind" if view.implausible else None
-    return BacklogStats.of_view(view).model_dump() | {
+    quota = view.quota or NO_QUOTA
+    return {
+        "backlog_quota_limit_size": _or_none(quota.size_bytes),
+        "backlog_quota_limit_time": _or_none(quota.age_s),
+        "oldest_backlog_message_age_seconds": NONE if view.age_s is None else int(view.age_s),
+        "oldest_backlog_message_subscription_name": view.subscription,
         "topic": view.topic,
         "backlog_size": view.size_bytes,
         "backlog_quota_policy": {kind.value: view.policy_of(kind).value for kind in QuotaType},

@@ -166,3 +166,4 @@ class Choices(CamelModel):
     overshoot_policy: list[str]
     partition_policy: list[str]
     enforcement: list[str]
+    on_limit: list[str]

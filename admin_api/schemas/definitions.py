@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -28,8 +28,11 @@ from admin_api.requests.names import is_name
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
+from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.owners import DEFAULT_ROLE
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.transfer.tree_rules import MAX_WEIGHT
 from coordinator.insight.model.answer import UNLIMITED, from_wire
 from coordinator.insight.model.views import RatesView
 from coordinator.ports import Versioned
@@ -76,6 +79,22 @@ def _rate_up_to(maximum: int) -> BeforeValidator:
     return BeforeValidator(parse)
 
 
+def _whole_up_to(least: int, maximum: int) -> BeforeValidator:
+    def parse(value: object) -> int | None:
+        if value is None:
+            return None
+        number = _whole_number(value)
+        if number is None or not least <= number <= maximum:
+            raise PydanticCustomError(
+                "amount",
+                "must be a whole number from {least} to {maximum}, but is {shown}",
+                {"least": least, "maximum": maximum, "shown": json.dumps(value)[:40]},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
 def _one_of(names: Collection[str]) -> BeforeValidator:
     def parse(value: object) -> str | None:
         if value is None or (isinstance(value, str) and value in names):
@@ -99,6 +118,8 @@ def _group_or_none(value: object) -> str | None:
 
 MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
 ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
+MessageGuarantee = Annotated[int | None, _whole_up_to(0, MAX_INT32)]
+ByteGuarantee = Annotated[int | None, _whole_up_to(0, MAX_INT64)]
 
 
 class CamelModel(BaseModel):
@@ -193,10 +214,34 @@ class GroupPatch(RequestBody):
         None,
         description="with enforcement observe: the group whose traffic counts; empty = its own",
     )
+    on_limit: Annotated[str | None, _one_of(ON_LIMIT)] = Field(
+        None, description="publishes above the limit: hold, or refuse after hold_millis"
+    )
+    hold_millis: Annotated[int | None, _whole_up_to(0, MAX_HOLD_MILLIS)] = Field(
+        None, description="with refuse: ms for which a publish is held before it fails"
+    )
+    burst_seconds: Annotated[int | None, _whole_up_to(0, MAX_BURST_SECONDS)] = Field(
+        None,
+        description="s of the limit that it may save up; 0 = as much as the configuration says",
+    )
+    parent: Annotated[str | None, BeforeValidator(_group_or_none)] = Field(
+        None, description="the group whose limit it shares with its siblings; empty = none"
+    )
+    weight: Annotated[int | None, _whole_up_to(1, MAX_WEIGHT)] = Field(
+        None, description="how many times it counts in what guarantees leave of the parent's limit"
+    )
+    publish_guarantee_in_msgs: MessageGuarantee = Field(
+        None, description="messages/s that it gets of the parent's limit before others get more"
+    )
+    publish_guarantee_in_bytes: ByteGuarantee = Field(None, description="the same in bytes/s")
+    dispatch_guarantee_in_msgs: MessageGuarantee = Field(
+        None, description="of dispatch, messages/s"
+    )
+    dispatch_guarantee_in_bytes: ByteGuarantee = Field(None, description="of dispatch, bytes/s")
 
     def applied_to(self, group: ResourceGroup) -> ResourceGroup:
         """Return the definition after this change."""
-        limits = group.limits
+        limits, guarantees = group.limits, group.guarantees
         return replace(
             group,
             limits=Rates(
@@ -211,6 +256,23 @@ class GroupPatch(RequestBody):
             partition_policy=self.partition_policy or group.partition_policy,
             enforcement=self.enforcement or group.enforcement,
             observes=group.observes if self.observes is None else self.observes,
+            on_limit=self.on_limit or group.on_limit,
+            hold_millis=_kept(group.hold_millis, self.hold_millis),
+            burst_seconds=_kept(group.burst_seconds, self.burst_seconds),
+            parent=group.parent if self.parent is None else self.parent,
+            weight=self.weight or group.weight,
+            guarantees=Rates(
+                publish_messages=_promised(
+                    guarantees.publish_messages, self.publish_guarantee_in_msgs
+                ),
+                publish_bytes=_promised(guarantees.publish_bytes, self.publish_guarantee_in_bytes),
+                dispatch_messages=_promised(
+                    guarantees.dispatch_messages, self.dispatch_guarantee_in_msgs
+                ),
+                dispatch_bytes=_promised(
+                    guarantees.dispatch_bytes, self.dispatch_guarantee_in_bytes
+                ),
+            ),
         )
 
 
@@ -230,6 +292,14 @@ def _changed(current: int | None, sent: int | None) -> int | None:
     return current if sent is None else from_wire(sent)
 
 
+def _kept(current: int, sent: int | None) -> int:
+    return current if sent is None else sent
+
+
+def _promised(current: int | None, sent: int | None) -> int | None:
+    return current if sent is None else sent or None
+
+
 class RatesBody(CamelModel):
     """Four rates per second; -1 = not limited."""
 
@@ -244,8 +314,41 @@ class RatesBody(CamelModel):
         return cls(**asdict(RatesView.limits(rates)))
 
 
+class GuaranteesBody(CamelModel):
+    """Guarantees: rates of the parent's limit that come first, per second; 0 = nothing."""
+
+    publish_guarantee_in_msgs: int
+    publish_guarantee_in_bytes: int
+    dispatch_guarantee_in_msgs: int
+    dispatch_guarantee_in_bytes: int
+
+    @classmethod
+    def fields_of(cls, group: ResourceGroup) -> dict[str, Any]:
+        """Return the guarantees of a group, by field."""
+        given = group.guarantees
+        return {
+            "publish_guarantee_in_msgs": given.publish_messages or 0,
+            "publish_guarantee_in_bytes": given.publish_bytes or 0,
+            "dispatch_guarantee_in_msgs": given.dispatch_messages or 0,
+            "dispatch_guarantee_in_bytes": given.dispatch_bytes or 0,
+        }
+
+
+class HandlingBody(CamelModel):
+    """The handling of a group's traffic below and above its limits."""
+
+    on_limit: str = Field(description="publishes above the limit: hold, or refuse")
+    hold_millis: int = Field(description="with refuse: how long a publish is held first")
+    burst_seconds: int = Field(description="s of the limit that it may save up; 0 = by default")
+
+    @classmethod
+    def fields_of(cls, group: ResourceGroup) -> dict[str, Any]:
+        """Return the settings of a group, by field."""
+        return {name: getattr(group, name) for name in cls.model_fields}
+
+
 class PulsarGroup(RatesBody):
-    """A group as Pulsar's tools read it.
+    """A group as Pulsar's tools read it: alone, whatever tree it is in.
 
     Our own settings are written only where they differ from the default: a group without them looks
     exactly as Pulsar would show it, and a tool that reads a group and puts it back loses nothing.
@@ -257,6 +360,9 @@ class PulsarGroup(RatesBody):
     partition_policy: str | None = None
     enforcement: str | None = None
     observes: str | None = None
+    on_limit: str | None = None
+    hold_millis: int | None = None
+    burst_seconds: int | None = None
 
     @classmethod
     def of(cls, group: ResourceGroup) -> Self:
@@ -270,10 +376,16 @@ class PulsarGroup(RatesBody):
             partition_policy=_unless_default(group.partition_policy, _DEFAULTS.partition_policy),
             enforcement=_unless_default(group.enforcement, _DEFAULTS.enforcement),
             observes=_unless_default(group.observes, _DEFAULTS.observes),
+            on_limit=_unless_default(group.on_limit, _DEFAULTS.on_limit),
+            hold_millis=_unless_default(group.hold_millis, _DEFAULTS.hold_millis),
+            burst_seconds=_unless_default(group.burst_seconds, _DEFAULTS.burst_seconds),
         )
 
 
-def _unless_default(value: str, default: str) -> str | None:
+_Setting = TypeVar("_Setting", str, int)
+
+
+def _unless_default(value: _Setting, default: _Setting) -> _Setting | None:
     return None if value == default else value
 
 
@@ -282,21 +394,51 @@ class AttachmentsBody(CamelModel):
 
     tenants: list[str]
     namespaces: list[str]
+    roles: list[str] = Field(description="roles, and patterns of roles such as team-*")
+    default_role: bool = Field(description="whether roles without an attachment belong to it")
+    subscriptions: list[str] = Field(
+        [], description="single subscriptions, as persistent/tenant/namespace/topic/name"
+    )
+    remote_clusters: list[str] = Field(description="clusters that replicate into this one")
 
     @classmethod
     def by_group(cls, attachments: Attachments, groups: Iterable[str]) -> dict[str, Self]:
         """Return the attachments of each of these groups, in one pass over all attachments."""
-        found = {group: cls(tenants=[], namespaces=[]) for group in groups}
-        for tenant in sorted(attachments.tenants):
-            if (body := found.get(attachments.tenants[tenant])) is not None:
-                body.tenants.append(tenant)
-        for namespace in sorted(attachments.namespaces):
-            if (body := found.get(attachments.namespaces[namespace])) is not None:
-                body.namespaces.append(namespace)
-        return found
+        wanted = list(groups)
+        default = attachments.roles.get(DEFAULT_ROLE)
+        named = {role: name for role, name in attachments.roles.items() if role != DEFAULT_ROLE}
+        tenants, namespaces, roles, subscriptions, clusters = (
+            _by_group(each, wanted)
+            for each in (
+                attachments.tenants,
+                attachments.namespaces,
+                named,
+                attachments.subscriptions,
+                attachments.clusters,
+            )
+        )
+        return {
+            group: cls(
+                tenants=tenants[group],
+                namespaces=namespaces[group],
+                roles=roles[group],
+                default_role=group == default,
+                subscriptions=subscriptions[group],
+                remote_clusters=clusters[group],
+            )
+            for group in wanted
+        }
 
 
-class Definition(RatesBody):
+def _by_group(owners: Mapping[str, str], groups: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {group: [] for group in groups}
+    for owner in sorted(owners):
+        if (listed := found.get(owners[owner])) is not None:
+            listed.append(owner)
+    return found
+
+
+class Definition(HandlingBody, GuaranteesBody, RatesBody):
     """A group in full. ``configurationVersion`` grows with every change; reports name it."""
 
     name: str
@@ -306,12 +448,19 @@ class Definition(RatesBody):
     partition_policy: str
     enforcement: str
     observes: str = Field(description="the group whose traffic counts; empty = its own")
+    parent: str = Field(
+        description="the group whose limit it shares with its siblings; empty = none"
+    )
+    weight: int = Field(description="how many times it counts in what guarantees leave")
     configuration_version: int
     attachments: AttachmentsBody
+    children: list[str] = Field(description="the groups whose parent it is")
 
     @classmethod
-    def of(cls, found: Versioned, attachments: AttachmentsBody) -> Self:
-        """Write one definition together with its attachments."""
+    def of(
+        cls, found: Versioned, attachments: AttachmentsBody, children: Iterable[str] = ()
+    ) -> Self:
+        """Write one definition together with its attachments and children."""
         group = found.group
         return cls(
             **RatesBody.limits(group.limits).model_dump(),
@@ -322,6 +471,11 @@ class Definition(RatesBody):
             partition_policy=group.partition_policy,
             enforcement=group.enforcement,
             observes=group.observes,
+            parent=group.parent,
+            weight=group.weight,
+            **GuaranteesBody.fields_of(group),
+            **HandlingBody.fields_of(group),
             configuration_version=group.configuration_version,
             attachments=attachments,
+            children=sorted(children),
         )

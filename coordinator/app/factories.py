@@ -82,7 +82,6 @@ def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
         listener_name=config.bus_listener_name,
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
-        age_max_ms=round(config.bus_message_age_max_seconds * 1000) or None,
         supervisor=supervisor,
     )
 

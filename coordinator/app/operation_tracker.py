@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import structlog
 
+from coordinator.core.model import NANOS_PER_MILLI
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.operations import (
     Followed,
@@ -32,7 +33,6 @@ from coordinator.ports import Clock, NotFound, PortError
 MAX_FOLLOWED = 1_000
 _LOOK_S = 0.2
 _ADOPT_S = 5.0
-_NANOS_PER_MILLI = 1_000_000
 
 _log = structlog.get_logger(__name__)
 
@@ -142,8 +142,8 @@ class OperationTracker:
             orphaned = operation.taker not in members and min(members, default=None) == own
             if operation.id in self._followed or not (orphaned or operation.taker == own):
                 continue
-            waited_ms = max(0, time.time_ns() // _NANOS_PER_MILLI - recorded.at_ms)
-            begun_ns = self._clock.now_ns() - waited_ms * _NANOS_PER_MILLI
+            waited_ms = max(0, time.time_ns() // NANOS_PER_MILLI - recorded.at_ms)
+            begun_ns = self._clock.now_ns() - waited_ms * NANOS_PER_MILLI
             self._keep(Followed(operation, begun_ns), recorded.at_ms)
             _log.info("operation adopted", id=operation.id, taker=operation.taker)
 

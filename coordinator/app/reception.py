@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from coordinator.core.events import ReporterAccused
-from coordinator.core.model import Member, ResourceGroup, Suspicion, UsageReport
+from coordinator.core.model import NANOS_PER_MILLI, Member, ResourceGroup, Suspicion, UsageReport
 from coordinator.ports import Clock
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, ReceivedReport
@@ -63,7 +63,7 @@ class Reception:
 
     def close(self, report: UsageReport) -> bytes:
         """Return a report of this sidecar as a sealed payload."""
-        encoded = reports.encode(report)
+        encoded = reports.encode(report, self._clock.now_ns() // NANOS_PER_MILLI)
         self.senders.sent(report.incarnation, report.sequence, encoded)
         return self.seal.close(self._signer.sign(encoded))
 

@@ -1,14 +1,12 @@
-"""The shell around the core: it turns news into events and carries instructions out, in order.
+"""The shell around the core: it turns news into events, in order, and has the instructions carried out.
 
 Everything runs on one event loop's thread, the *coordinator's loop*. A source of news calls ``post``;
 events are handled one after the other, never one inside the other, and the instructions of one event are
-carried out before the next event is handled. Messages to others (a report, an escrow record, a farewell)
-wait until the limits that were set before are in force at the gate. Slow work (joining and leaving the
-membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is logged
-and the core asks again. A failure stops nothing else (coordinator.runtime.supervision): an event that the
-core cannot handle costs no other event, and failures of the journal or the recorder do not reach the
-core. Only if the core fails at counts or Ticks `_FAILURES_MAX` times in a row the sidecar ends, to begin
-with a new core.
+carried out (executor.py) before the next event is handled.
+
+A failure stops nothing else (coordinator.runtime.supervision): an event that the core cannot handle costs
+no other event, and failures of the journal or the recorder do not reach the core. Only if the core fails
+at counts or Ticks `_FAILURES_MAX` times in a row the sidecar ends, to begin with a new core.
 
 All other work on that loop (samples of groups and backlogs, questions of requests) goes in small steps
 with turns in between. Traffic does not wait for it, being in another process; but counts do, which are
@@ -27,51 +25,29 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import assert_never
 
 import structlog
 
+from coordinator.app.executor import InstructionExecutor
+from coordinator.app.handlings import Handlings
 from coordinator.app.reception import Reception
 from coordinator.app.topic_groups import TopicGroups
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
     ConnectionState,
-    DrainCompleted,
     DrainRequested,
     EscrowChanged,
     Event,
     GroupsChanged,
     MembersChanged,
-    MembershipJoined,
     ParticipantsChanged,
-    SessionConfirmed,
     Tick,
     TrafficCounted,
     UsageReportReceived,
 )
-from coordinator.core.instructions import (
-    ConfirmSession,
-    DrainGate,
-    HoldLease,
-    Instruction,
-    JoinMembership,
-    LeaveMembership,
-    PublishUsageReport,
-    RemoveEscrow,
-    RemoveLocalLimits,
-    SetLocalLimits,
-    WriteEscrow,
-)
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    Dimension,
-    EscrowRecord,
-    Member,
-    MonitoringClass,
-)
+from coordinator.core.model import NANOS_PER_SECOND, EscrowRecord, Member, MonitoringClass
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.views import SidecarViews
@@ -86,7 +62,6 @@ from coordinator.ports import (
     GateGone,
     GroupStore,
     Membership,
-    PortError,
     Recorder,
     ReportBus,
     TopicLimits,
@@ -147,10 +122,11 @@ class Runner:
         self._checks_invariants = checks_invariants
         self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
-        self._escrow: EscrowStore | None = None
+        self._executor: InstructionExecutor | None = None
         #: The store's definitions; None before the first.
         self._catalogue: Catalogue | None = None
         self._topic_groups = TopicGroups()
+        self._handlings = Handlings()
         self._events: deque[Event] = deque()
         #: Set when traffic passes again, or work is due: else counts are collected seldom.
         self._counts_wanted = asyncio.Event()
@@ -186,8 +162,21 @@ class Runner:
     ) -> None:
         """Connect everything; events flow from now on, and are recorded if there is a recorder."""
         self._gate = gate
-        self._escrow = escrow
         self._recorder = self.views.recorder = recorder
+        self._executor = InstructionExecutor(
+            self._state,
+            gate=gate,
+            membership=self._membership,
+            bus=self._bus,
+            escrow=escrow,
+            recorder=recorder,
+            reception=self.reception,
+            supervisor=self.supervisor,
+            api_address=self._api_address,
+            drain_timeout_s=self._drain_timeout_s,
+            post=self.post,
+            spawn=self.spawn,
+        )
         gate.watch_traffic(self._counts_wanted.set)
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
@@ -271,6 +260,8 @@ class Runner:
         self.post(GroupsChanged(groups))
         assert self._gate is not None
         topics = self._topic_groups.names
+        for name, handling in self._handlings.changed(groups):
+            self._gate.set_handling(name, handling)
         self._gate.set_attachments(replace(catalogue.attachments, topics=topics))
         self.reception.set_groups(groups)
 
@@ -324,7 +315,7 @@ class Runner:
                     self.post(BrokerAvailabilityChanged(answering=False))
             await asyncio.sleep(_BROKER_CHECK_S)
 
-    # From instructions to calls.
+    # Events, one after the other.
 
     def _handle_safely(self, event: Event) -> None:
         kind = type(event)
@@ -350,8 +341,9 @@ class Runner:
                 after=self._state.lifecycle.value,
                 troubles=[trouble.value for trouble in self._state.troubles.all()],
             )
+        assert self._executor is not None
         for instruction in instructions:
-            self._carry_out(instruction, now_ns)
+            self._executor.carry_out(instruction, now_ns)
         if self._checks_invariants:
             with self.supervisor.guard("invariants"):
                 self._state.validate()
@@ -364,108 +356,6 @@ class Runner:
             self._counts_wanted.set()
         if self._state.lifecycle is Lifecycle.STOPPED:
             self.stopped.set()
-
-    def _carry_out(  # noqa: C901  # one row per instruction
-        self, instruction: Instruction, now_ns: int
-    ) -> None:
-        assert self._gate is not None
-        match instruction:
-            case SetLocalLimits(group, limits, leased):
-                log.debug("limits set", group=group, limits=limits, leased=leased)
-                self._gate.set_limits(group, limits, leased=leased)
-                self._record_limits(group, now_ns)
-            case RemoveLocalLimits(group):
-                self._gate.remove_limits(group)
-            case HoldLease(until_ns):
-                self._gate.hold_lease(until_ns)
-            case ConfirmSession(asked_ns):
-                self._attempt("session confirmation", partial(self._confirm_session, asked_ns))
-            case PublishUsageReport(report):
-                payload = self.reception.close(report)
-                if self._recorder is not None:
-                    # Before it is sent, so that no answer to it can come earlier.
-                    with self.supervisor.guard("recorder"):
-                        self._recorder.report_sent(report, len(payload), now_ns)
-                self._gate.when_in_force(partial(self._bus.publish, payload))
-            case WriteEscrow(record):
-                self._gate.when_in_force(
-                    lambda: self._attempt(
-                        "escrow", partial(self._change_escrow, record, remove=False)
-                    )
-                )
-            case RemoveEscrow(record):
-                self._gate.when_in_force(
-                    lambda: self._attempt(
-                        "escrow", partial(self._change_escrow, record, remove=True)
-                    )
-                )
-            case JoinMembership():
-                self._attempt("joining", self._join)
-            case LeaveMembership():
-                self._gate.when_in_force(lambda: self._attempt("leaving", self._leave))
-            case DrainGate():
-                self.spawn(self._drain_gate(self._gate))
-            case _:
-                assert_never(instruction)
-
-    def _record_limits(self, group: str, now_ns: int) -> None:
-        if self._recorder is not None:
-            decisions = self._state.decider.decisions
-            of_group = {dimension: decisions[group, dimension] for dimension in Dimension}
-            with self.supervisor.guard("recorder"):
-                self._recorder.limits_set(group, of_group, now_ns)
-
-    def _attempt(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do work once beside the core, which asks again if it fails."""
-
-        async def attempt() -> None:
-            with self.supervisor.guard(name):
-                await work()
-
-        self.spawn(attempt())
-
-    async def _join(self) -> None:
-        try:
-            incarnation = await self._membership.join(
-                self._state.settings.broker, self._api_address, self.reception.public_key
-            )
-        except PortError as error:
-            log.warning("cannot join the membership yet", reason=str(error))
-            return
-        log.info("joined", incarnation=incarnation)
-        self.post(MembershipJoined(incarnation))
-
-    async def _confirm_session(self, asked_ns: int) -> None:
-        try:
-            confirmation = await self._membership.confirm()
-        except PortError as error:  # the core goes on asking, and stops when its lease ends
-            log.info("session not confirmed", reason=str(error))
-            return
-        connected_ns, timeout_ns = confirmation.connected_ns, confirmation.timeout_ns
-        self.post(SessionConfirmed(asked_ns, connected_ns, timeout_ns))
-
-    async def _change_escrow(self, record: EscrowRecord, *, remove: bool) -> None:
-        assert self._escrow is not None
-        try:
-            if remove:
-                await self._escrow.remove(record)
-            else:
-                await self._escrow.write(record)
-        except PortError as error:  # the core asks again, if it still wants it
-            log.info("escrow record not changed", group=record.group, reason=str(error))
-            return
-        dead = [f"{account.broker}@{account.incarnation}" for account in sorted(record.claimed)]
-        log.info("escrow record changed", group=record.group, removed=remove, inherited_from=dead)
-
-    async def _leave(self) -> None:
-        try:
-            await self._membership.leave()
-        except PortError as error:
-            log.warning("cannot leave the membership; the session's end will", reason=str(error))
-
-    async def _drain_gate(self, gate: TrafficGate) -> None:
-        await gate.drain(self._drain_timeout_s)
-        self.post(DrainCompleted())
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -18,6 +18,10 @@ class AttachmentsAnswer(TypedDict):
 
     tenants: list[str]
     namespaces: list[str]
+    roles: list[str]
+    defaultRole: bool
+    subscriptions: list[str]
+    remoteClusters: list[str]
 
 
 class DefinitionAnswer(TypedDict):
@@ -34,6 +38,15 @@ class DefinitionAnswer(TypedDict):
     partitionPolicy: str
     enforcement: str
     observes: str
+    parent: str
+    weight: int
+    onLimit: str
+    holdMillis: int
+    burstSeconds: int
+    publishGuaranteeInMsgs: int
+    publishGuaranteeInBytes: int
+    dispatchGuaranteeInMsgs: int
+    dispatchGuaranteeInBytes: int
     configurationVersion: int
     attachments: AttachmentsAnswer
 

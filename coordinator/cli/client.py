@@ -18,11 +18,13 @@ import httpx
 
 from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.owners import path_of
 from coordinator.core.model import Dimension
 from coordinator.insight.model.alarms import AlarmView
 from coordinator.insight.model.answer import read
 from coordinator.insight.model.operations import OperationView
 from coordinator.insight.model.reconciliation_views import ReconciliationView
+from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import (
     Explanation,
     GroupCertificatesView,
@@ -115,7 +117,7 @@ class AdminClient:
         self._send("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
 
     def attach(self, owner: str, group: str) -> int | None:
-        """Attach an owner, ``tenants/T`` or ``namespaces/T/N``, to a group; returns as put_group."""
+        """Attach an owner (`owners`) to a group; returns as put_group."""
         return _operation_of(self._send("POST", f"{_owner_path(owner)}/{_segment(group)}"))
 
     def attached_group(self, owner: str) -> str:
@@ -187,6 +189,16 @@ class AdminClient:
         """Return the most that one group's local limits can add up to now."""
         told = self._read(f"/quota/v1/certificate/{_segment(group)}")
         return self._as(GroupCertificatesView, told)
+
+    def trees(self, dimension: Dimension) -> list[TreeView]:
+        """Return all trees of groups in one dimension."""
+        path = f"/quota/v1/trees?dimension={dimension.value}"
+        return self._as(list[TreeView], self._read_pages(path))
+
+    def tree(self, group: str, dimension: Dimension) -> TreeView:
+        """Return the tree that a group belongs to."""
+        query = {"dimension": dimension.value}
+        return self._as(TreeView, self._read(f"/quota/v1/trees/{_segment(group)}", query))
 
     def log_level(self) -> str:
         """Return the level of the sidecar's log."""
@@ -315,4 +327,5 @@ def _segment(name: str) -> str:
 
 
 def _owner_path(owner: str) -> str:
-    return "/".join(["/admin/v2", *map(_segment, owner.split("/")), "resourcegroup"])
+    beginning, *names = path_of(owner)
+    return "/".join([beginning, *map(_segment, names), "resourcegroup"])

@@ -35,6 +35,7 @@ _PLACES: Final[Mapping[str, str]] = {
     "backlog-trends": "spark.backlog_trends:backlog_trends",
     "compact": "compact:compact",
     "live": "spark.live:live",
+    "advise": "spark.advise:advise",
     "what-if": "spark.what_if:what_if",
     "showback": "spark.showback:showback",
     "simulate": "simulate:simulate",

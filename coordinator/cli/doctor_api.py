@@ -8,6 +8,7 @@ from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted, span
+from coordinator.cli.owners import attached, has_roles
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.insight.model.views import HealthView
 
@@ -41,6 +42,10 @@ _SEAL_FIXES = {
     "the seal does not fit": "Another process writes to the bus topic: restrict it to the "
     "sidecars' role.",
 }
+_PROVE_ROLES = (
+    "Name auth_public_key_files, auth_secret_key_file, gate_tls_client_ca_file or gate_basic_roles in "
+    "that sidecar's configuration."
+)
 _ESCAPES_SHOWN = 5
 _PASSING_STATES = {"STARTING", "LEARNING", "DRAINING"}
 
@@ -64,7 +69,7 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     yield from _reports(health)
     yield from _failed_tasks(health)
     yield from _views(health)
-    yield from _groups(client)
+    yield from _groups(client, health)
     yield from _native(client)
     yield from _reconciliation(client)
     yield _clock(ahead_s)
@@ -125,15 +130,17 @@ def _views(health: HealthView) -> Iterator[Finding]:
         yield wrong("views", text, fix)
 
 
-def _groups(client: AdminClient) -> Iterator[Finding]:
+def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
     try:
         definitions = client.definitions()
     except CommandFailed as failure:  # without ZooKeeper, which is reported above
         yield note("groups", str(failure))
         return
+    if not health.proves_roles and any(map(has_roles, definitions)):
+        text = "roles are attached, and no client can prove one to this gate: all are anonymous"
+        yield wrong("roles", text, _PROVE_ROLES)
     for found in definitions:
-        attached = found["attachments"]
-        if attached["tenants"] or attached["namespaces"] or found["observes"]:
+        if attached(found["attachments"]) or found["observes"]:
             continue
         text = f"nothing is attached to {found['name']}, so it limits nothing"
         fix = f"pulsar-quota groups attach {found['name']} --namespace T/N"
@@ -178,6 +185,9 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
         yield note(
             "round the gate", f"{counted(more, 'more namespace')}; see /quota/v1/reconciliation"
         )
+    for missed in found.uncounted[:_ESCAPES_SHOWN]:
+        fix = f"{missed.fix[:1].upper()}{missed.fix[1:]}."
+        yield note("round the gate", missed.sentence, fix)
     if found.left_out:
         yield note("round the gate", f"{counted(found.left_out, 'namespace')} too many to compare")
     if not escaping:

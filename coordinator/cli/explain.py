@@ -172,6 +172,7 @@ def _further(explanation: Explanation) -> Iterator[str]:
     if explanation.slack:
         yield explanation.slack
     yield from explanation.round_the_gate
+    yield from explanation.roles
     if explanation.shadow is not None:
         yield explanation.shadow.sentence
 

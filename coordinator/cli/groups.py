@@ -1,8 +1,8 @@
 """``pulsar-quota groups``: the definitions of groups, and the owners that belong to them.
 
-The short flags are those of ``pulsar-admin resourcegroups``. Two things differ from it on purpose:
-``create`` refuses a name that exists and ``update`` one that does not, since with a PUT for both a
-typing mistake changes or creates the wrong group.
+Two things differ from ``pulsar-admin resourcegroups`` on purpose: ``create`` refuses a name that exists
+and ``update`` one that does not, since with a PUT for both a typing mistake changes or creates the wrong
+group.
 """
 
 from __future__ import annotations
@@ -11,55 +11,37 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli import files
-from coordinator.cli.answers import DIMENSION_NAMES, AttachmentsAnswer, DefinitionAnswer
+from coordinator.cli import files, owners
+from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer
 from coordinator.cli.client import AdminClient, NoSuchEntry
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.group_flags import Fields, with_flags
 from coordinator.cli.operations import Wait, outcome, wait_for
 from coordinator.cli.output import console, echo, print_json, rate, table
+from coordinator.cli.owners import owner_named
 from coordinator.cli.session import session_of
+from coordinator.cli.tree import tree
+from coordinator.core.handling import REFUSE, hold_warning
 
 app = typer.Typer(help="Resource groups and their attachments.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the resource group.", show_default=False)]
-MsgPublishRate = Annotated[
-    int | None,
-    typer.Option("--msg-publish-rate", "-mp", help="Publish, messages/s; -1 = not limited."),
-]
-BytePublishRate = Annotated[
-    int | None,
-    typer.Option("--byte-publish-rate", "-bp", help="Publish, bytes/s; -1 = not limited."),
-]
-MsgDispatchRate = Annotated[
-    int | None,
-    typer.Option("--msg-dispatch-rate", "-md", help="Dispatch, messages/s; -1 = not limited."),
-]
-ByteDispatchRate = Annotated[
-    int | None,
-    typer.Option("--byte-dispatch-rate", "-bd", help="Dispatch, bytes/s; -1 = not limited."),
-]
-Law = Annotated[str | None, typer.Option(help="Law by which the limit is shared, such as max-min.")]
-Weights = Annotated[
-    str | None, typer.Option(help="Weight of a broker: equal, or topics (active ones).")
-]
-OvershootPolicy = Annotated[
-    str | None,
-    typer.Option(help="Policy that turns a share into a limit: balanced, eager or strict."),
-]
-PartitionPolicy = Annotated[
-    str | None, typer.Option(help="Without ZooKeeper: hold, safe (an equal part) or stop.")
-]
-Enforcement = Annotated[
-    str | None, typer.Option(help="observe counts what would wait and holds nothing; or enforce.")
-]
-Observes = Annotated[
-    str | None,
-    typer.Option(
-        help="With observe: try it on this group's traffic; empty = its own.", metavar="G"
-    ),
-]
 Tenant = Annotated[str | None, typer.Option(help="The tenant T.", metavar="T")]
 Namespace = Annotated[str | None, typer.Option(help="The namespace T/N.", metavar="T/N")]
+Role = Annotated[
+    str | None,
+    typer.Option(help="The role R that clients prove, or roles by a pattern, team-*.", metavar="R"),
+]
+Subscription = Annotated[
+    str | None,
+    typer.Option(help="The subscription S of a topic.", metavar="persistent/T/N/TOPIC/S"),
+]
+RemoteCluster = Annotated[
+    str | None, typer.Option(help="What the cluster C replicates into this one.", metavar="C")
+]
+DefaultRole = Annotated[
+    bool, typer.Option("--default-role", help="The roles without an attachment.")
+]
 
 
 @app.command("list")
@@ -73,7 +55,7 @@ def list_groups(context: typer.Context) -> None:
         return
     shown = table(["group", *(f">{name}/s" for name in DIMENSION_NAMES.values()), "attached"])
     for found in definitions:
-        shown.add_row(found["name"], *_rates(found), ", ".join(_owners(found["attachments"])))
+        shown.add_row(found["name"], *_rates(found), ", ".join(owners.shown(found["attachments"])))
     console().print(shown if definitions else "There are no resource groups.")
 
 
@@ -95,31 +77,23 @@ def get_group(context: typer.Context, name: Name) -> None:
     shown.add_row("partition policy", found["partitionPolicy"])
     whose = f", on the traffic of {found['observes']}" if found["observes"] else ""
     shown.add_row("enforcement", found["enforcement"] + whose)
-    shown.add_row("attached", ", ".join(_owners(found["attachments"])) or "nothing")
+    shown.add_row("on limit", _on_limit(found))
+    if found["burstSeconds"]:
+        shown.add_row("burst", f"{found['burstSeconds']} s of the limit")
+    if found["parent"]:
+        shown.add_row("parent", found["parent"])
+        shown.add_row("weight", str(found["weight"]))
+        for label, guarantee in zip(DIMENSION_NAMES.values(), _guarantees(found), strict=True):
+            shown.add_row(f"guaranteed {label}/s", rate(guarantee))
+    shown.add_row("attached", ", ".join(owners.shown(found["attachments"])) or "nothing")
     shown.add_row("version", str(found["configurationVersion"]))
     console().print(shown)
 
 
 @app.command("create")
-def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
-    context: typer.Context,
-    name: Name,
-    msg_publish_rate: MsgPublishRate = None,
-    byte_publish_rate: BytePublishRate = None,
-    msg_dispatch_rate: MsgDispatchRate = None,
-    byte_dispatch_rate: ByteDispatchRate = None,
-    law: Law = None,
-    weights: Weights = None,
-    overshoot_policy: OvershootPolicy = None,
-    partition_policy: PartitionPolicy = None,
-    enforcement: Enforcement = None,
-    observes: Observes = None,
-    wait: Wait = False,
-) -> None:
+@with_flags
+def create_group(context: typer.Context, name: Name, fields: Fields, wait: Wait = False) -> None:
     """Create a resource group; rates that are not given are not limited."""
-    rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
-    settings = (law, weights, overshoot_policy, partition_policy, enforcement, observes)
-    fields = _fields(rates, settings)
     with session_of(context).connect() as client:
         if _exists(client, name):
             raise CommandFailed(
@@ -130,25 +104,9 @@ def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
 
 
 @app.command("update")
-def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
-    context: typer.Context,
-    name: Name,
-    msg_publish_rate: MsgPublishRate = None,
-    byte_publish_rate: BytePublishRate = None,
-    msg_dispatch_rate: MsgDispatchRate = None,
-    byte_dispatch_rate: ByteDispatchRate = None,
-    law: Law = None,
-    weights: Weights = None,
-    overshoot_policy: OvershootPolicy = None,
-    partition_policy: PartitionPolicy = None,
-    enforcement: Enforcement = None,
-    observes: Observes = None,
-    wait: Wait = False,
-) -> None:
+@with_flags
+def update_group(context: typer.Context, name: Name, fields: Fields, wait: Wait = False) -> None:
     """Change a resource group; settings that are not given stay as they are, and -1 lifts a limit."""
-    rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
-    settings = (law, weights, overshoot_policy, partition_policy, enforcement, observes)
-    fields = _fields(rates, settings)
     if not fields:
         raise WrongUse("Nothing to change: give at least one rate or setting (see --help).")
     with session_of(context).connect() as client:
@@ -162,7 +120,7 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
 
 @app.command("delete")
 def delete_group(context: typer.Context, name: Name) -> None:
-    """Delete a resource group that has no attachments."""
+    """Delete a resource group that has neither attachments nor children."""
     session = session_of(context)
     with session.connect() as client:
         client.delete_group(name)
@@ -173,15 +131,26 @@ def delete_group(context: typer.Context, name: Name) -> None:
 
 
 @app.command("attach")
-def attach(
+def attach(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     context: typer.Context,
     name: Name,
     tenant: Tenant = None,
     namespace: Namespace = None,
+    role: Role = None,
+    default_role: DefaultRole = False,
+    subscription: Subscription = None,
+    remote_cluster: RemoteCluster = None,
     wait: Wait = False,
 ) -> None:
-    """Attach a tenant or a namespace to a resource group."""
-    owner = _owner(tenant, namespace)
+    """Attach a tenant, a namespace, a role, a subscription or replication to a resource group."""
+    owner = owner_named(
+        tenant,
+        namespace,
+        role=role,
+        default_role=default_role,
+        subscription=subscription,
+        remote_cluster=remote_cluster,
+    )
     with session_of(context).connect() as client:
         operation_id = client.attach(owner, name)
         done = f"attached to {owner}"
@@ -197,9 +166,20 @@ def detach(
     ] = None,
     tenant: Tenant = None,
     namespace: Namespace = None,
+    role: Role = None,
+    default_role: DefaultRole = False,
+    subscription: Subscription = None,
+    remote_cluster: RemoteCluster = None,
 ) -> None:
-    """Detach a tenant or a namespace from its resource group; not attached is fine."""
-    owner = _owner(tenant, namespace)
+    """Detach one of these from its resource group; not attached is fine."""
+    owner = owner_named(
+        tenant,
+        namespace,
+        role=role,
+        default_role=default_role,
+        subscription=subscription,
+        remote_cluster=remote_cluster,
+    )
     session = session_of(context)
     with session.connect() as client:
         attached = client.attached_group(owner)
@@ -227,44 +207,15 @@ def _answer(
     as_json = session_of(context).as_json
     if not as_json:
         echo(f"ResourceGroup {name} {done}.")
+        found = client.definition(name)
+        if found["onLimit"] == REFUSE and (told := hold_warning(found["holdMillis"])):
+            echo(f"Note: {told}")
     operation = wait_for(client, operation_id)
     if as_json:
         followed = {} if operation is None else {"operation": operation}
         print_json({**client.definition(name), **followed})
     elif operation is not None:
         echo(outcome(operation))
-
-
-def _fields(
-    rates: tuple[int | None, ...], settings: tuple[str | None, ...]
-) -> dict[str, int | str]:
-    names = (
-        *DIMENSION_NAMES,
-        "law",
-        "weights",
-        "overshootPolicy",
-        "partitionPolicy",
-        "enforcement",
-        "observes",
-    )
-    given = zip(names, (*rates, *settings), strict=True)
-    return {name: value for name, value in given if value is not None}
-
-
-def _owner(tenant: str | None, namespace: str | None) -> str:
-    if (tenant is None) == (namespace is None):
-        raise WrongUse("Give either --tenant T or --namespace T/N.")
-    if namespace is None:
-        if not tenant or "/" in tenant:
-            raise WrongUse(f"--tenant {tenant}: write the name of a tenant, such as public.")
-        return f"tenants/{tenant}"
-    if len(parts := namespace.split("/")) != 2 or not all(parts):
-        raise WrongUse(f"--namespace {namespace}: write tenant/namespace, such as public/default.")
-    return f"namespaces/{namespace}"
-
-
-def _owners(attachments: AttachmentsAnswer) -> list[str]:
-    return [*attachments["tenants"], *attachments["namespaces"]]
 
 
 def _rates(found: DefinitionAnswer) -> list[str]:
@@ -276,5 +227,21 @@ def _rates(found: DefinitionAnswer) -> list[str]:
     ]
 
 
+def _on_limit(found: DefinitionAnswer) -> str:
+    if found["onLimit"] != REFUSE:
+        return found["onLimit"]
+    return f"{REFUSE} after {found['holdMillis']:,} ms"
+
+
+def _guarantees(found: DefinitionAnswer) -> list[int]:
+    return [
+        found["publishGuaranteeInMsgs"],
+        found["publishGuaranteeInBytes"],
+        found["dispatchGuaranteeInMsgs"],
+        found["dispatchGuaranteeInBytes"],
+    ]
+
+
+app.command("tree")(tree)
 app.command("apply")(files.apply)
 app.command("export")(files.export)

@@ -8,11 +8,15 @@
         law: max-min
         tenants: [shop]
         namespaces: [bank/orders]
+        roles: [batch, "team-*"]
+        defaultRole: true
+        subscriptions: [persistent/shop/main/orders/audit]
+        remoteClusters: [west]
 
 The file states everything about the groups that it names: a rate that is absent is not limited, a setting
-that is absent has its default. Attachments stay as they are where ``tenants`` or ``namespaces`` is
-absent; where one is present, owners that it does not list are detached. Groups that are not named stay as
-they are.
+that is absent has its default. Attachments of a kind, such as ``tenants``, stay as they are where the
+kind is absent; where it is present, owners that it does not list are detached. Groups that are not named
+stay as they are.
 
 A file is checked as a whole before anything is changed. JSON is YAML, so both are read.
 """
@@ -28,21 +32,30 @@ import yaml
 
 from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer
 from coordinator.cli.failures import WrongUse
+from coordinator.cli.owners import DEFAULT_ROLE, cluster_named, role_named, subscription_named
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
+from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
 from coordinator.insight.model.answer import UNLIMITED
 from coordinator.wire.documents import validate_name
 
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))
+_AMOUNTS = {
+    "weight": (1, MAX_WEIGHT),
+    "holdMillis": (0, MAX_HOLD_MILLIS),
+    "burstSeconds": (0, MAX_BURST_SECONDS),
+} | {field: (0, _MAX_RATES[dimension.value]) for dimension, field in GUARANTEE_FIELDS.items()}
 _CHOICES = {
     "law": tuple(LAWS),
     "weights": tuple(WEIGHTS),
     "overshootPolicy": tuple(POLICIES),
     "partitionPolicy": tuple(PARTITION_POLICIES),
     "enforcement": ENFORCEMENTS,
+    "onLimit": ON_LIMIT,
 }
 _DEFAULT_GROUP = ResourceGroup("defaults", Rates())
 DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
@@ -52,8 +65,29 @@ DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
     "partitionPolicy": _DEFAULT_GROUP.partition_policy,
     "enforcement": _DEFAULT_GROUP.enforcement,
     "observes": _DEFAULT_GROUP.observes,
+    "parent": _DEFAULT_GROUP.parent,
+    "onLimit": _DEFAULT_GROUP.on_limit,
 }
+DEFAULTS["holdMillis"] = _DEFAULT_GROUP.hold_millis
+DEFAULTS["burstSeconds"] = _DEFAULT_GROUP.burst_seconds
+DEFAULTS["weight"] = _DEFAULT_GROUP.weight
+DEFAULTS |= dict.fromkeys(GUARANTEE_FIELDS.values(), 0)
 _OWNERS = {"tenants": 1, "namespaces": 2}
+_LISTED = {
+    "roles": role_named,
+    "subscriptions": subscription_named,
+    "remoteClusters": cluster_named,
+}
+_EXAMPLES = {
+    "roles": '[batch, "team-*"]',
+    "subscriptions": "[persistent/shop/main/orders/audit]",
+    "remoteClusters": "[west]",
+}
+_FURTHER = (*_LISTED, "defaultRole")
+_KINDS = {kind: kind for kind in (*_OWNERS, "roles", "subscriptions")} | {
+    "defaultRole": DEFAULT_ROLE,
+    "remoteClusters": "clusters",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +96,7 @@ class Declared:
 
     Args:
         fields: rates and settings by their names on the wire; a field that is missing stays as it is.
-        attached: the owners that belong to it, as ``tenants/T`` or ``namespaces/T/N``.
+        attached: the owners that belong to it, as `coordinator.cli.owners` names them.
         exact: the kinds of owners of which no others may belong to it.
     """
 
@@ -112,6 +146,9 @@ def write(definitions: Sequence[DefinitionAnswer]) -> dict[str, Any]:
         body = {name: fields[name] for name in DEFAULTS if fields[name] != DEFAULTS[name]}
         attachments: Mapping[str, Any] = found["attachments"]
         groups[found["name"]] = body | {kind: attachments[kind] for kind in _OWNERS}
+        groups[found["name"]] |= {
+            kind: attachments[kind] for kind in _FURTHER if attachments.get(kind)
+        }
     return {"groups": groups}
 
 
@@ -126,17 +163,32 @@ def _declared(place: str, name: Any, body: Any) -> Declared:
     for key, value in body.items():
         if key in _OWNERS:
             attached += _owners(f"{place}.{key}", key, value)
+        elif key in _FURTHER:
+            attached += _further(f"{place}.{key}", key, value)
         elif key in _MAX_RATES:
             fields[key] = _rate(f"{place}.{key}", value, _MAX_RATES[key])
-        elif key == "observes":
+        elif key in _AMOUNTS:
+            fields[key] = _amount(f"{place}.{key}", value, *_AMOUNTS[key])
+        elif key in {"observes", "parent"}:
             _check_name(f"{place}.{key}", value)
             fields[key] = value
         elif key in _CHOICES:
             fields[key] = _choice(f"{place}.{key}", value, _CHOICES[key])
         else:
-            known = ", ".join([*DEFAULTS, *_OWNERS])
+            known = ", ".join([*DEFAULTS, *_OWNERS, *_FURTHER])
             raise WrongUse(f"{place}.{key}: unknown; known are {known}")
-    return Declared(fields, tuple(attached), tuple(kind for kind in _OWNERS if kind in body))
+    exact = tuple(_KINDS[key] for key in (*_OWNERS, *_FURTHER) if key in body)
+    return Declared(fields, tuple(attached), exact)
+
+
+def _further(place: str, key: str, value: Any) -> list[str]:
+    if key == "defaultRole":
+        if not isinstance(value, bool):
+            raise WrongUse(f"{place}: write true or false, not {value!r}")
+        return [DEFAULT_ROLE] if value else []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise WrongUse(f"{place}: write a list of {key}, such as {_EXAMPLES[key]}")
+    return [_LISTED[key](place, each) for each in value]
 
 
 def _owners(place: str, kind: str, value: Any) -> list[str]:
@@ -157,6 +209,12 @@ def _rate(place: str, value: Any, maximum: int) -> int:
         raise WrongUse(
             f"{place}: write a whole number from 0 to {maximum}, or -1 for not limited, not {value!r}"
         )
+    return value
+
+
+def _amount(place: str, value: Any, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise WrongUse(f"{place}: write a whole number from {least} to {most}, not {value!r}")
     return value
 
 

@@ -3,7 +3,8 @@
 Groups come before attachments, and attaching before detaching, so that every owner is limited at all
 times. Each change of a definition names the version that the difference was made from: if another change
 came first, the step is refused and does not undo it. A plan that breaks off in the middle can be made
-again.
+again. Parents come before their children, and who gives up a part of its guarantees comes first, so
+that no step on the way promises more than a parent has. What comes out is checked before the first step.
 """
 
 from __future__ import annotations
@@ -11,11 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from coordinator.cli.answers import DefinitionAnswer
 from coordinator.cli.client import AdminClient
-from coordinator.cli.failures import CommandFailed
+from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.manifest import DEFAULTS, Declared
+from coordinator.cli.owners import attached
+from coordinator.core.allocation.tree import MAX_DEPTH
+from coordinator.core.model import Attachments, Dimension, Rates, ResourceGroup
+from coordinator.core.owners import DEFAULT_ROLE
+from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, TreeFault, check_tree
+from coordinator.insight.model.answer import from_wire
 
 Fields = Mapping[str, int | str]
 
@@ -31,11 +39,14 @@ class Step:
 def make_plan(client: AdminClient, declared: Mapping[str, Declared]) -> list[Step]:
     """Return the steps to the declared state; none if it is reached already."""
     present = {found["name"]: found for found in client.definitions()}
-    owners = {owner: name for name, found in present.items() for owner in _attached(found)}
+    _check_trees(present, declared)
+    owners = {
+        owner: name for name, found in present.items() for owner in attached(found["attachments"])
+    }
     steps = [
         step
-        for name, wanted in declared.items()
-        for step in _definition_steps(client, name, wanted.fields, exists=name in present)
+        for name in _in_order(present, declared)
+        for step in _definition_steps(client, name, declared[name].fields, exists=name in present)
     ]
     wanted_groups = {owner: name for name, d in declared.items() for owner in d.attached}
     for owner, name in wanted_groups.items():
@@ -48,6 +59,84 @@ def make_plan(client: AdminClient, declared: Mapping[str, Declared]) -> list[Ste
         if name in declared and kind in declared[name].exact and owner not in wanted_groups:
             steps.append(Step(f"- detach {owner} from {name}", partial(_detach, owner)))
     return steps
+
+
+def _in_order(
+    present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Declared]
+) -> list[str]:
+    """Return the names in the order in which the definitions are written."""
+
+    def depth(name: str) -> int:
+        way = [name]
+        while len(way) <= MAX_DEPTH and way[-1] in declared:
+            if not (parent := str(declared[way[-1]].fields.get("parent", ""))):
+                break
+            way.append(parent)
+        return len(way)
+
+    def gives_up(name: str) -> bool:
+        now: Mapping[str, Any] = dict(present[name]) if name in present else {}
+        wanted = declared[name].fields
+        return any(
+            int(wanted.get(field, now.get(field, 0))) < now.get(field, 0)
+            for field in GUARANTEE_FIELDS.values()
+        )
+
+    return sorted(declared, key=lambda name: (not gives_up(name), depth(name)))
+
+
+def _check_trees(present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Declared]) -> None:
+    """Refuse definitions that make no trees together, before anything is written."""
+    fields: dict[str, Mapping[str, Any]] = {name: dict(found) for name, found in present.items()}
+    for name, wanted in declared.items():
+        fields[name] = {**DEFAULTS, **fields.get(name, {}), **wanted.fields}
+    groups = {name: _group(name, each) for name, each in fields.items()}
+    attachments = _attachments(present)
+    for name in declared:
+        try:
+            check_tree(groups[name], groups, attachments)
+        except TreeFault as error:
+            raise WrongUse(f"groups.{name}.{error}") from error
+
+
+def _attachments(present: Mapping[str, DefinitionAnswer]) -> Attachments:
+    """Return what is attached now; of kinds that older sidecars do not know, nothing of these."""
+
+    def owners(kind: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, each in present.items():
+            attached_here: Mapping[str, Any] = dict(each["attachments"])
+            found |= dict.fromkeys(attached_here.get(kind, ()), name)
+        return found
+
+    default = next(
+        (n for n, each in present.items() if each["attachments"].get("defaultRole")), None
+    )
+    return Attachments(
+        owners("tenants"),
+        owners("namespaces"),
+        roles=owners("roles") | ({} if default is None else {DEFAULT_ROLE: default}),
+        subscriptions=owners("subscriptions"),
+        clusters=owners("remoteClusters"),
+    )
+
+
+def _group(name: str, fields: Mapping[str, Any]) -> ResourceGroup:
+    return ResourceGroup(
+        name,
+        Rates.from_mapping({each: from_wire(fields[each.value]) for each in Dimension}),
+        law=fields["law"],
+        overshoot_policy=fields["overshootPolicy"],
+        enforcement=fields["enforcement"],
+        observes=fields["observes"],
+        parent=fields["parent"],
+        weight=fields["weight"],
+        on_limit=fields["onLimit"],
+        burst_seconds=fields["burstSeconds"],
+        guarantees=Rates.from_mapping(
+            {each: fields[field] or None for each, field in GUARANTEE_FIELDS.items()}
+        ),
+    )
 
 
 def carry_out(client: AdminClient, steps: Sequence[Step]) -> None:
@@ -80,14 +169,6 @@ def _definition_steps(
         return []
     stated = ", ".join(f"{key} {now[key]} -> {value}" for key, value in changes.items())
     return [Step(f"~ change {name}: {stated}", partial(_put, name, changes, {"If-Match": tag}))]
-
-
-def _attached(found: DefinitionAnswer) -> list[str]:
-    attachments = found["attachments"]
-    return [
-        *(f"tenants/{tenant}" for tenant in attachments["tenants"]),
-        *(f"namespaces/{namespace}" for namespace in attachments["namespaces"]),
-    ]
 
 
 def _put(name: str, fields: Fields, condition: Mapping[str, str], client: AdminClient) -> None:

@@ -45,7 +45,17 @@ def record(trial: Trial, place: Path) -> tuple[Stage, RunRecording]:
         PromiseBroken: a forbidden state occurred.
     """
     stage = SCENARIOS[trial.scenario].build(trial.parameters)
-    cluster, numbers = cluster_of(trial), count()
+    return stage, record_stage(stage, cluster_of(trial), place)
+
+
+def record_stage(stage: Stage, cluster: str, place: Path) -> RunRecording:
+    """Run a stage and record it below a directory, as a cluster of this name.
+
+    Raises:
+        NotRecorded: something could not be written.
+        PromiseBroken: a forbidden state occurred.
+    """
+    numbers = count()
     recorders: list[ParquetRecorder] = []
 
     def make(broker: str) -> ParquetRecorder:
@@ -76,4 +86,4 @@ def record(trial: Trial, place: Path) -> tuple[Stage, RunRecording]:
         if health.rows_dropped or health.rows_waiting:
             lost = health.rows_dropped + health.rows_waiting
             raise NotRecorded(f"{place}: {lost:,} rows were not written: {health.reason}")
-    return stage, recording
+    return recording

@@ -59,10 +59,11 @@ def status(context: typer.Context) -> None:
 def _round_the_gate(client: AdminClient) -> list[str]:
     """Return the traffic round the answering sidecar's gate, in sentences; none of old sidecars."""
     try:
-        found = client.reconciliation().escapes
+        found = client.reconciliation()
     except CommandFailed:
         return []
-    return [each.sentence for each in found if each.escaping]
+    escaping = [each.sentence for each in found.escapes if each.escaping]
+    return escaping + [each.sentence for each in found.uncounted]
 
 
 def _print_health(out: Console, health: HealthView) -> None:

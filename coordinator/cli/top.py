@@ -89,7 +89,7 @@ def drawn(frame: Frame, history: RateHistory) -> RenderableType:
     """Return a frame as it is shown."""
     parts: list[RenderableType] = []
     for explanation in frame.groups:
-        parts += [_headline(explanation), _rows(explanation, frame, history)]
+        parts += [_headline(explanation), _rows(explanation, frame, history), *explanation.roles]
     if not frame.groups:
         parts.append("There are no resource groups.")
     if frame.left_out:
@@ -102,7 +102,13 @@ def drawn(frame: Frame, history: RateHistory) -> RenderableType:
 
 def _headline(explanation: Explanation) -> str:
     what = DIMENSION_NAMES[explanation.dimension.value]
-    return f"group {explanation.group}: {per_second(explanation.cluster_limit)} {what}"
+    refused = "" if explanation.refused is None else _refused(explanation)
+    return f"group {explanation.group}: {per_second(explanation.cluster_limit)} {what}{refused}"
+
+
+def _refused(explanation: Explanation) -> str:
+    unit = explanation.dimension.unit.value
+    return f", {explanation.refused:,} {unit} refused at {explanation.broker} so far"
 
 
 def _rows(explanation: Explanation, frame: Frame, history: RateHistory) -> RenderableType:

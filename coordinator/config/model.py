@@ -119,9 +119,10 @@ class Config:
         bus_listener_name: advertised listener to ask lookups for; the internal one.
         bus_topics: reports are sent on each of them and duplicates dropped. Two topics with different
             owners survive the death of a broker without a gap.
-        bus_message_age_max_seconds: a report that was published longer ago is dropped, as PIP-82 drops it
-            by publish time; 0 drops none, since numbers and arrival times tell old reports already. A
-            sender's clock may be wrong: its quickest of the last 16 reports counts as not delayed at all.
+        bus_message_age_max_seconds: a report that was sent longer ago is dropped, as PIP-82 drops it by
+            publish time; 0 drops none, since numbers and arrival times tell old reports already. The time
+            is in the signed report. No common clock is needed: of a sender's last 16 reports the quickest
+            counts as not delayed at all.
         bus_token_file: file with the token that shows the brokers who reports; empty sends none. Its role
             needs to produce and to consume on the bus topics, and nothing else.
         bus_tls_ca_file: authorities of the brokers' certificates (PEM), with pulsar+ssl://; empty are
@@ -180,9 +181,13 @@ class Config:
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
         participants_per_connection_max: producers and consumers of one client connection; any more are
             answered with TooManyRequests.
+        gate_basic_roles: whether the brokers ask users of method basic for their passwords; then a user's
+            name is the client's role. Roles of tokens are those of the keys above.
+        gate_proxy_roles: roles of Pulsar's proxies whose word the gate takes for who their client is, as
+            brokers do that of their proxyRoles.
         replication_peer_addresses: addresses or networks (CIDR) of other clusters' brokers that
-            replicate into this one through the gate. Their producers of geo-replication are not limited;
-            they are counted apart and logged. The default names none.
+            replicate into this one through the gate. Their producers of geo-replication are limited only
+            by the group of their cluster; they are counted apart and logged. The default names none.
         replication_peer_roles: the same by the common name of the certificate that they show to the gate,
             which takes gate_tls_client_ca_file.
         replication_producer_prefix: what the names of those producers begin with, the replicatorPrefix of
@@ -254,7 +259,7 @@ class Config:
         backlog_dry_run_namespaces: tenant/namespace where that is only written down.
         backlog_enforcement_seconds: how often their topics are looked at.
         reconcile_seconds: how often, at most, the broker's counters of published messages are compared
-            with the gate's, which shows the traffic that goes round the gate, such as 2. 0 is never.
+            with the gate's, which shows the traffic that goes round the gate. 0 is never.
         reconcile_part: the part of the time that such comparisons may take; with thousands of topics they
             are further apart, at most 30 s. It bounds their processor time at broker and sidecar; a
             smaller part shows later what goes round the gate.
@@ -342,6 +347,8 @@ class Config:
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
     participants_per_connection_max: int = 20_000
+    gate_basic_roles: bool = False
+    gate_proxy_roles: tuple[str, ...] = ()
     replication_peer_addresses: tuple[str, ...] = ()
     replication_peer_roles: tuple[str, ...] = ()
     replication_producer_prefix: str = "pulsar.repl"
@@ -385,8 +392,8 @@ class Config:
     backlog_enforced_namespaces: tuple[str, ...] = ()
     backlog_dry_run_namespaces: tuple[str, ...] = ()
     backlog_enforcement_seconds: float = 5.0
-    reconcile_seconds: float = 0.0
-    reconcile_part: float = 0.25
+    reconcile_seconds: float = 2.0
+    reconcile_part: float = 0.1
     reconcile_exempt_namespaces: tuple[str, ...] = ()
     charge_escaped: bool = False
     log_level: str = "info"
@@ -395,6 +402,16 @@ class Config:
     def has_gate(self) -> bool:
         """Whether a gate stands before the broker."""
         return self.enforcement_path != NATIVE
+
+    @property
+    def has_token_keys(self) -> bool:
+        """Whether tokens can be checked."""
+        return bool(self.auth_secret_key_file or self.auth_public_key_files)
+
+    @property
+    def proves_roles(self) -> bool:
+        """Whether clients can prove a role to the gate."""
+        return self.has_token_keys or self.gate_basic_roles or bool(self.gate_tls_client_ca_file)
 
     @property
     def is_native(self) -> bool:

@@ -87,13 +87,13 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 _OF_NATIVE = ("native_margin", "native_headroom", "native_poll_seconds", "native_service_url")
+_NATIVE_ALONE = "enforcement_path = native: only a gate can"
 _ONLY_GATES = (
     *BROKER_RATES.values(),
     *PARTITION_RATES.values(),
     "subscribe_rate_per_consumer",
     "delayed_group",
     "unknown_topics",
-    "reconcile_seconds",
     "reconcile_part",
     "reconcile_exempt_namespaces",
     "charge_escaped",
@@ -166,6 +166,8 @@ def _check_replication(config: Config) -> None:
             "replication_peer_roles: means nothing without gate_tls_client_ca_file: a role is the common "
             "name of a certificate that the gate has checked"
         )
+    if not all(config.gate_proxy_roles):
+        raise ConfigError("gate_proxy_roles: a role must not be empty")
     if not all(config.replication_peer_roles):
         raise ConfigError("replication_peer_roles: a role must not be empty")
     if not config.replication_producer_prefix:
@@ -184,7 +186,7 @@ def _check_enforcement(config: Config) -> None:
         _check_prefix("native_service_url", config.native_service_url, ("pulsar://",))
     if not config.has_gate:
         of_gate = [item.name for item in fields(Config) if item.name.startswith("gate_")]
-        _check_unset(config, (*of_gate, *_ONLY_GATES), "enforcement_path = native: only a gate can")
+        _check_unset(config, (*of_gate, *_ONLY_GATES), _NATIVE_ALONE)
 
 
 def _check_unset(config: Config, keys: Sequence[str], where: str) -> None:
@@ -269,6 +271,8 @@ def _check_backlog(config: Config) -> None:
 
 
 def _check_reconciliation(config: Config) -> None:
+    if config.reconcile_seconds and not config.has_gate:
+        _check_unset(config, ("reconcile_seconds",), _NATIVE_ALONE)
     if config.reconcile_seconds:
         _check_range("reconcile_seconds", config.reconcile_seconds, 0.5, 60.0)
     elif config.charge_escaped:
@@ -310,7 +314,7 @@ def _check_client_tls(config: Config, switch: str, *others: str) -> None:
 
 
 def _check_access(config: Config) -> None:
-    has_keys = bool(config.auth_secret_key_file or config.auth_public_key_files)
+    has_keys = config.has_token_keys
     if not has_keys and not _is_loopback(split_address("admin_listen", config.admin_listen)[0]):
         raise ConfigError(
             f"admin_listen {config.admin_listen!r}: others can reach it, so it needs access control: "

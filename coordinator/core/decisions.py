@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from coordinator.core.allocation.forest import Forest
+from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
-from coordinator.core.allocation.splitting import Binding, Split, reserve_of
+from coordinator.core.allocation.splitting import Binding, Split, reserve_in
 from coordinator.core.demand.observing import is_observed
-from coordinator.core.escrow.books import gifts, in_dimension, limit_of, of_dimension
+from coordinator.core.escrow.books import limit_of
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
+from coordinator.core.escrow.quota import Quotas
+from coordinator.core.escrow.tree_quota import TreeFacts, TreeQuotas
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.transfer.raising import Raises
+from coordinator.core.transfer.tree_room import TreeRoom
 from coordinator.core.trouble import Troubles, limit_in_trouble
 from coordinator.core.usage.map import UsageMap
 
@@ -36,7 +41,8 @@ class Decision:
         round: in which it was decided.
         decided_ns: when.
         split: the answer of the law; None where the law was not asked.
-        part_of: while degraded, the least shared sum since the limit was a part of it.
+        part_of: while degraded, the least shared sum since the limit was a part of it; in a tree, the
+            entitlement that is shared, since the sum follows the demand of others.
     """
 
     local_limit: int | None
@@ -63,8 +69,12 @@ class _Facts:
     lifecycle: Lifecycle
     round: int
     now_ns: int
+    #: The room in the trees of groups; None if there are none.
+    tree_room: TreeRoom | None
     #: Whether this is the first decision of a new incarnation.
     reborn: bool
+    #: The most that a leaf below a strict root may have of this broker's quota.
+    shares: dict[tuple[str, Dimension], int] = field(default_factory=dict)
 
 
 class Decider:
@@ -88,10 +98,15 @@ class Decider:
         doubted: Mapping[tuple[str, Dimension], AbstractSet[str]],
     ) -> None:
         self._settings = settings
-        self._escrow = escrow
-        self._lease = lease
+        self._quotas = Quotas(settings.broker, escrow, lease)
+        #: This broker's quotas of the strict roots of trees.
+        self.tree_quotas = TreeQuotas(settings.broker, self._quotas)
         self._raises = raises
         self._doubted = doubted
+        #: The trees of groups; their owner replaces them with the definitions.
+        self.forest = Forest()
+        #: The parts of the latest pass: each tree is shared out once for all questions.
+        self._parts: Parts | None = None
         #: The local limits in force, by group.
         self.in_force: dict[str, Rates] = {}
         #: The groups whose limits are this broker's only until the end of its lease.
@@ -118,6 +133,34 @@ class Decider:
         decision = self.decisions.get(place)
         return None if decision is None else decision.split
 
+    def split_now(
+        self,
+        group: ResourceGroup,
+        dimension: Dimension,
+        groups: Mapping[str, ResourceGroup],
+        members: Mapping[str, Member],
+        usage: UsageMap,
+    ) -> Split:
+        """Split a group's limit, or its part of a tree, by these facts; nothing is decided.
+
+        Args:
+            group: a definition of one of the groups, maybe with other settings.
+            dimension: one that it limits.
+            groups: all of them.
+            members: all live brokers.
+            usage: their reports.
+        """
+        parts = None if group.entitled is None else self.parts_now(groups, members, usage)
+        return Splits(members, usage, self._settings, parts).of(group, dimension)
+
+    def parts_now(
+        self, groups: Mapping[str, ResourceGroup], members: Mapping[str, Member], usage: UsageMap
+    ) -> Parts:
+        """Return the parts of the groups of all trees that the latest decisions were made from."""
+        if self._parts is None or self._parts.forest is not self.forest:
+            self._parts = Parts(self.forest, groups, members, usage, self._settings)
+        return self._parts
+
     def mark(self, groups: Iterable[str]) -> None:
         """Note that the facts of these groups changed."""
         self._marked.update(groups)
@@ -136,6 +179,7 @@ class Decider:
         self.in_force.pop(group, None)
         self.leased.discard(group)
         self.observed.discard(group)
+        self.tree_quotas.forget(group)
         for dimension in Dimension:
             self.decisions.pop((group, dimension), None)
             self._unraised.discard((group, dimension))
@@ -151,17 +195,37 @@ class Decider:
         round_: int,
         now_ns: int,
     ) -> dict[str, Rates | None]:
-        """Decide what is due; return the groups whose limits changed, sorted, with the former limits."""
-        names = set(groups) if self._all_marked else self._marked & groups.keys()
+        """Decide what is due; return the groups whose limits changed, with the former limits.
+
+        They are in the order in which they are to be enforced: below a strict root the raised ones come
+        last, as one group has the room that another one gives up.
+        """
+        marked = self.forest.kin_of_all(self._marked) if self.forest else self._marked
+        names = set(groups) if self._all_marked else marked & groups.keys()
         self._marked = set()
         self._all_marked = False
         if not names:
             return {}
         self.passes += 1
         self.redecided = []
-        splits = Splits(members, usage, self._settings)
+        parts = tree_room = None
+        if self.forest:
+            parts = self._parts = Parts(self.forest, groups, members, usage, self._settings)
+        splits = Splits(members, usage, self._settings, parts)
+        if self.forest:
+            tree_room = TreeRoom(
+                self.forest, groups, members, usage, splits, self._doubted, self._settings
+            )
         facts = _Facts(
-            members, usage, splits, troubles, lifecycle, round_, now_ns, reborn=self._reborn
+            members,
+            usage,
+            splits,
+            troubles,
+            lifecycle,
+            round_,
+            now_ns,
+            tree_room,
+            reborn=self._reborn,
         )
         self._reborn = False
         if lifecycle not in (Lifecycle.STARTING, Lifecycle.LEARNING):
@@ -173,20 +237,33 @@ class Decider:
                     if usage.takes_part(name, monitoring_class)
                 ]
             )
+        if self.forest.strict:
+            self._share_quotas(self.forest.strict & names, groups, facts)
         changed = {}
         for name in sorted(names):
             held = self.in_force.get(name)
             if self._decide_group(groups[name], facts):
                 changed[name] = held
-        return changed
+        if not self.forest.strict:
+            return changed
+        return dict(sorted(changed.items(), key=lambda each: self._is_raised(*each)))
+
+    def _is_raised(self, name: str, before: Rates | None) -> bool:
+        """Return whether a limit below a strict root has just been raised in any dimension."""
+        if self.forest.strict_root(name) is None:
+            return False
+        now, former = self.in_force[name], before or Rates()
+        return any((now.of(each) or 0) > (former.of(each) or 0) for each in Dimension)
 
     def _decide_group(self, group: ResourceGroup, facts: _Facts) -> bool:
         held = self.in_force.get(group.name)
         rates: dict[Dimension, int | None] = {}
         for dimension in Dimension:
             own = held.of(dimension) if held is not None else None
-            decision = self._decide_dimension(group, dimension, own, facts)
             place = (group.name, dimension)
+            decision = _within(
+                self._decide_dimension(group, dimension, own, facts), facts.shares.get(place)
+            )
             before = self.decisions.get(place)
             self.decisions[place] = decision
             if (
@@ -199,7 +276,7 @@ class Decider:
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)
         changed = self.in_force[group.name] != held
-        leased = group.overshoot_policy == STRICT and self._escrow.holding(group.name) is not None
+        leased = self._quotas.is_leased(self._books_of(group))
         if leased is not (group.name in self.leased):
             self.leased ^= {group.name}
             changed = True
@@ -207,6 +284,29 @@ class Decider:
             self.observed ^= {group.name}
             changed = True
         return changed
+
+    def _books_of(self, group: ResourceGroup) -> str | None:
+        """Return the group by whose books this broker may admit traffic of a group."""
+        if group.name in self.forest:
+            return self.forest.strict_root(group.name)
+        return group.name if group.overshoot_policy == STRICT else None
+
+    def _share_quotas(
+        self, roots: AbstractSet[str], groups: Mapping[str, ResourceGroup], facts: _Facts
+    ) -> None:
+        tree_facts = TreeFacts(
+            groups=groups,
+            forest=self.forest,
+            splits=facts.splits,
+            parts=self.parts_now(groups, facts.members, facts.usage),
+            in_force=self.in_force,
+            members=facts.members,
+            now_ns=facts.now_ns,
+            active=facts.lifecycle is Lifecycle.ACTIVE,
+            lost=Trouble.ZOOKEEPER_LOST in facts.troubles,
+        )
+        for root in sorted(roots):
+            facts.shares.update(self.tree_quotas.share(root, tree_facts))
 
     def _note_raise(
         self,
@@ -219,10 +319,13 @@ class Decider:
         limit, place = group.limits.of(dimension), (group.name, dimension)
         if limit is None or local is None:
             self._unraised.discard(place)
-        elif local <= reserve_of(limit, len(facts.members), self._settings):
+        elif local <= self._reserve(group, dimension, facts):
             self._unraised.add(place)
         elif own is None or local > own:
             self._unraised.discard(place)
+
+    def _reserve(self, group: ResourceGroup, dimension: Dimension, facts: _Facts) -> int:
+        return reserve_in(group, dimension, len(facts.members), self._settings)
 
     def _decide_dimension(
         self, group: ResourceGroup, dimension: Dimension, own: int | None, facts: _Facts
@@ -231,10 +334,10 @@ class Decider:
         if limit is None:
             self._raises.drop(group.name, dimension)
             return Decision(None, Binding.UNLIMITED, facts.round, facts.now_ns)
-        if group.overshoot_policy == STRICT:
+        if group.overshoot_policy == STRICT and group.name not in self.forest:
             self._raises.drop(group.name, dimension)
             return self._hold_in_escrow(group, dimension, limit, own, facts)
-        reserve = reserve_of(limit, len(facts.members), self._settings)
+        reserve = self._reserve(group, dimension, facts)
         held = reserve if own is None else own
         if facts.reborn:  # the limits of an earlier incarnation are unknown
             held = min(held, reserve)
@@ -272,12 +375,15 @@ class Decider:
         """
         before = self.decisions.get((group.name, dimension))
         known = None if before is None else before.shared
-        part_of = answer.shared if known is None else min(known, answer.shared)
+        lasting = _lasting(group, dimension, answer)
+        shared = answer.shared if lasting is None else lasting
+        part_of = shared if known is None else min(known, shared)
         if known:
             held = held * part_of // known
+        limit = answer.limit if lasting is None else group.base_of(dimension) or 0
         local = limit_in_trouble(
-            min(answer.limit, held),
-            answer.limit,
+            held if lasting is not None else min(limit, held),
+            limit,
             len(facts.members),
             facts.troubles,
             group.partition_policy,
@@ -302,7 +408,9 @@ class Decider:
             local = self._raise(group.name, dimension, held, answer, facts)
         else:
             self._raises.drop(group.name, dimension)
-        return Decision(local, answer.binding_of(broker, local), facts.round, facts.now_ns, answer)
+        binding = answer.binding_of(broker, local)
+        part_of = _lasting(group, dimension, answer)
+        return Decision(local, binding, facts.round, facts.now_ns, answer, part_of)
 
     def _raise(
         self, group: str, dimension: Dimension, held: int, answer: Split, facts: _Facts
@@ -317,7 +425,10 @@ class Decider:
             self._raises.drop(group, dimension)
             return held
         self._raises.want(group, dimension, held, wanted, now_ns)
-        peers = answer.claims.keys() - {broker}
+        tree_room = facts.tree_room if group in self.forest else None
+        peers: AbstractSet[str] = answer.claims.keys() - {broker}
+        if tree_room is not None:
+            peers = tree_room.peers(group, dimension.monitoring_class)
         for peer in peers - doubted:
             if not facts.usage.is_current(peer, now_ns):
                 self._raises.wait_for(group, dimension, peer)
@@ -325,7 +436,14 @@ class Decider:
         first = held <= answer.reserve or (group, dimension) in self._unraised
         asked = facts.members.keys() - {broker} if first else peers
         known = self._raises.known_to(group, dimension, asked, facts.members, now_ns)
-        local = max(held, min(wanted, known, room(limit, broker, answer.ceilings)))
+        if tree_room is None:
+            safe = room(limit, broker, answer.ceilings)
+        else:
+            safe = tree_room.room(group, dimension, self.in_force)
+        local = max(held, min(wanted, known, safe))
+        share = facts.shares.get((group, dimension))
+        if share is not None:  # the raise goes on when a gift arrives: all know its ceiling by then
+            local = min(local, share)
         if local == wanted:
             self._raises.drop(group, dimension)
         return local
@@ -339,32 +457,37 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         """Under strict, give away the surplus over the target and hold exactly what the books say."""
-        if not self._escrow.is_open or Trouble.ZOOKEEPER_LOST in facts.troubles:
-            return Decision(0, Binding.DEGRADED, facts.round, facts.now_ns)
-        held = self._escrow.holding(group.name)
-        if held is None:  # the group has just become strict: stay until its books are founded
-            local = min(own or 0, limit)
-            return Decision(local, Binding.GATE, facts.round, facts.now_ns)
-        if not self._lease.holds(facts.now_ns):
-            return Decision(0, Binding.DEGRADED, facts.round, facts.now_ns)
-        broker = self._settings.broker
-        if broker not in facts.members:
-            local = limit_of(of_dimension(dimension, held), limit)
-            return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns)
-        holdings = {
-            name: of_dimension(dimension, parts)
-            for name, parts in self._escrow.holdings(group.name).items()
-            if name in facts.members
-        }
+        lost = Trouble.ZOOKEEPER_LOST in facts.troubles
+        quota = self._quotas.read(
+            group.name, dimension, limit, own or 0, facts.members, facts.now_ns, lost=lost
+        )
+        if quota.cause is not None:
+            return Decision(quota.rate, quota.cause, facts.round, facts.now_ns)
         answer = facts.splits.of(group, dimension)
-        in_force = {name: limit_of(parts, limit) for name, parts in holdings.items()}
+        in_force = {name: limit_of(parts, limit) for name, parts in quota.holdings.items()}
         answer = replace(answer, in_force={**answer.in_force, **in_force})
+        local = quota.rate
         if facts.lifecycle is Lifecycle.ACTIVE:
-            targets = {name: answer.target_of(name) for name in holdings}
-            for name, parts in gifts(limit, broker, targets, holdings).items():
-                self._escrow.give(group.name, name, in_dimension(dimension, parts))
-                holdings[broker] -= parts
-        local = limit_of(holdings[broker], limit)
+            targets = {name: answer.target_of(name) for name in quota.holdings}
+            local = self._quotas.give(group.name, dimension, limit, quota, targets)
         degraded = facts.lifecycle is Lifecycle.DEGRADED
-        binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
+        binding = Binding.DEGRADED if degraded else answer.binding_of(self._settings.broker, local)
         return Decision(local, binding, facts.round, facts.now_ns, answer)
+
+
+def _within(decision: Decision, share: int | None) -> Decision:
+    """Return a decision within the share of the quota of a strict root; None is no such root."""
+    local = decision.local_limit
+    if share is None or local is None or local <= share:
+        return decision
+    degraded = decision.binding is Binding.DEGRADED
+    return replace(
+        decision, local_limit=share, binding=Binding.DEGRADED if degraded else Binding.GATE
+    )
+
+
+def _lasting(group: ResourceGroup, dimension: Dimension, answer: Split) -> int | None:
+    """Return the sum of which a leaf's limits are parts whatever others want; None outside trees."""
+    if group.entitled is None:
+        return None
+    return max(0, (group.base_of(dimension) or 0) - answer.idle * answer.reserve)

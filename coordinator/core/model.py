@@ -18,6 +18,7 @@ from enum import Enum
 from typing import NamedTuple
 
 NANOS_PER_SECOND = 1_000_000_000
+NANOS_PER_MILLI = 1_000_000
 
 MAX_COUNT = 2**63 - 1
 """The largest count and rate: Pulsar keeps them in a Java long. Larger values are capped to it."""
@@ -48,32 +49,34 @@ class Unit(_Word):
 
 
 class Dimension(_Word):
-    """The four rates of a resource group, by Pulsar's field names."""
+    """The four rates of a resource group, by Pulsar's field names.
+
+    Attributes:
+        monitoring_class: the class of traffic that it counts.
+        unit: messages or bytes.
+        field: its name in `Rates`.
+    """
 
     PUBLISH_MESSAGES = "publishRateInMsgs"
     PUBLISH_BYTES = "publishRateInBytes"
     DISPATCH_MESSAGES = "dispatchRateInMsgs"
     DISPATCH_BYTES = "dispatchRateInBytes"
 
-    @property
-    def monitoring_class(self) -> MonitoringClass:
-        """Return the class of traffic that this dimension counts."""
-        if self in (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES):
-            return MonitoringClass.PUBLISH
-        return MonitoringClass.DISPATCH
-
-    @property
-    def unit(self) -> Unit:
-        """Return messages or bytes."""
-        if self in (Dimension.PUBLISH_MESSAGES, Dimension.DISPATCH_MESSAGES):
-            return Unit.MESSAGES
-        return Unit.BYTES
+    monitoring_class: MonitoringClass
+    unit: Unit
+    field: str
 
 
 DIMENSIONS_OF: Mapping[MonitoringClass, tuple[Dimension, Dimension]] = {
     MonitoringClass.PUBLISH: (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES),
     MonitoringClass.DISPATCH: (Dimension.DISPATCH_MESSAGES, Dimension.DISPATCH_BYTES),
 }
+
+# Attributes, not properties: the core asks for them at every count.
+for _class, _both in DIMENSIONS_OF.items():
+    for _dimension, _unit in zip(_both, Unit, strict=True):
+        _dimension.monitoring_class, _dimension.unit = _class, _unit
+        _dimension.field = f"{_class.value.lower()}_{_unit.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +93,8 @@ class Rates:
 
     def of(self, dimension: Dimension) -> int | None:
         """Return the rate of one dimension."""
-        match dimension:
-            case Dimension.PUBLISH_MESSAGES:
-                return self.publish_messages
-            case Dimension.PUBLISH_BYTES:
-                return self.publish_bytes
-            case Dimension.DISPATCH_MESSAGES:
-                return self.dispatch_messages
-            case Dimension.DISPATCH_BYTES:
-                return self.dispatch_bytes
+        rate: int | None = getattr(self, dimension.field)
+        return rate
 
     @classmethod
     def from_mapping(cls, rates: Mapping[Dimension, int | None]) -> Rates:
@@ -117,6 +113,12 @@ class ResourceGroup:
 
     ``configuration_version`` grows with every change of the definition, also across delete and
     re-create (the adapter uses ZooKeeper's mzxid), so that reports can say which definition they mean.
+
+    ``parent``, ``guarantees`` and ``weight`` make a tree of groups (allocation/tree.py); of a guarantee,
+    None is none. ``entitled`` is no part of a definition: the core derives from all definitions what a
+    group of a tree has when all want everything (allocation/forest.py); None outside trees.
+
+    ``on_limit``, ``hold_millis`` and ``burst_seconds`` say how gates handle its traffic (handling.py).
     """
 
     name: str
@@ -128,6 +130,17 @@ class ResourceGroup:
     enforcement: str = "enforce"
     observes: str = ""
     configuration_version: int = 0
+    parent: str = ""
+    guarantees: Rates = Rates()
+    weight: int = 1
+    entitled: Rates | None = None
+    on_limit: str = "hold"
+    hold_millis: int = 1_000
+    burst_seconds: int = 0
+
+    def base_of(self, dimension: Dimension) -> int | None:
+        """Return the rate of which reserves and equal parts are parts, per second."""
+        return (self.limits if self.entitled is None else self.entitled).of(dimension)
 
 
 def redefined(
@@ -157,12 +170,17 @@ class Attachments:
 
     ``namespaces`` is keyed by ``tenant/namespace``. A topic whose tenant and namespace belong to
     the same group counts once; in different groups, both must admit it. ``topics`` has the full names
-    of topics that are a group by themselves (coordinator/app/topic_groups.py).
+    of topics that are a group by themselves (coordinator/app/topic_groups.py). ``roles`` is keyed by
+    role, pattern or default, ``subscriptions`` by topic and name, and ``clusters`` by the remote
+    cluster (`owners`): traffic counts against their groups, too.
     """
 
     tenants: Mapping[str, str] = field(default_factory=dict)
     namespaces: Mapping[str, str] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    subscriptions: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
 
     def groups_of(self, tenant: str, namespace: str) -> tuple[str, ...]:
         """Return the groups that limit a topic of this tenant and namespace, narrowest first."""
@@ -170,10 +188,24 @@ class Attachments:
         return tuple(dict.fromkeys(group for group in found if group is not None))
 
     def uses_of(self, group: str) -> tuple[str, ...]:
-        """Return the tenants and namespaces attached to a group, sorted; they prevent its deletion."""
+        """Return what is attached to a group, in words, sorted; it prevents the group's deletion."""
         owners = [tenant for tenant, name in self.tenants.items() if name == group]
         owners += [namespace for namespace, name in self.namespaces.items() if name == group]
+        owners += [
+            f"role {role}" if role else "roles without an attachment"
+            for role in self.roles_of(group)
+        ]
+        owners += [
+            f"subscription {each}" for each, name in self.subscriptions.items() if name == group
+        ]
+        owners += [
+            f"replication from {each}" for each, name in self.clusters.items() if name == group
+        ]
         return tuple(sorted(owners))
+
+    def roles_of(self, group: str) -> tuple[str, ...]:
+        """Return the roles and patterns attached to a group, sorted; the default is the empty name."""
+        return tuple(sorted(role for role, name in self.roles.items() if name == group))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -268,6 +300,8 @@ class Traffic(NamedTuple):
         topics: distinct topics with a participant now.
         messages_owed: message tokens that were used in advance and are not paid for yet.
         bytes_owed: the same in byte tokens.
+        messages_refused: messages that the limit refused; they were not admitted.
+        bytes_refused: bytes of these.
     """
 
     group: str
@@ -280,6 +314,8 @@ class Traffic(NamedTuple):
     topics: int = 0
     messages_owed: int = 0
     bytes_owed: int = 0
+    messages_refused: int = 0
+    bytes_refused: int = 0
 
     @property
     def is_quiet(self) -> bool:
@@ -291,6 +327,7 @@ class Traffic(NamedTuple):
             or self.bytes_held_ns
             or self.messages_owed
             or self.bytes_owed
+            or self.messages_refused
         )
 
 

@@ -33,9 +33,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import assert_never
 
+from coordinator.core.allocation.forest import resolve
 from coordinator.core.allocation.laws import JOINT_LAW
 from coordinator.core.certificate.certifier import Certifier, Facts
 from coordinator.core.certificate.statement import Certificate
+from coordinator.core.certificate.trees import certificate_of_all
 from coordinator.core.decisions import Decider
 from coordinator.core.demand.meters import Meters
 from coordinator.core.demand.observing import Observer, is_observed
@@ -175,13 +177,13 @@ class CoordinatorState:
         return self.decider.in_force
 
     def certificate(self, group: ResourceGroup, dimension: Dimension, now_ns: int) -> Certificate:
-        """Return the most that the local limits of a group can add up to (certificate/statement.py).
-
-        Args:
-            group: a definition that this sidecar has.
-            dimension: one that it limits.
-            now_ns: the time.
-        """
+        """Return the most that the local limits of a group can add up to, where it has a limit."""
+        obstacle = ""
+        if self.incarnation is None or self.settings.broker not in self.members:
+            obstacle = "this sidecar is not a member"
+        elif self.troubles.cut_off:
+            obstacle = "this sidecar is cut off from ZooKeeper"
+        forest = self.decider.forest
         facts = Facts(
             members=self.members,
             usage=self.usage,
@@ -189,13 +191,14 @@ class CoordinatorState:
             limits=self.limits(),
             booked=self.escrow.told(group.name),
             now_ns=now_ns,
+            kin=forest.kin(group.name),
         )
-        obstacle = ""
-        if self.incarnation is None or self.settings.broker not in self.members:
-            obstacle = "this sidecar is not a member"
-        elif self.troubles.cut_off:
-            obstacle = "this sidecar is cut off from ZooKeeper"
-        return self.certifier.certificate(group, dimension, facts, obstacle)
+        if not forest.is_inner(group.name):
+            return self.certifier.certificate(group, dimension, facts, obstacle)
+        leaves = ((self.groups or {})[name] for name in forest.leaves_of[group.name])
+        each = [self.certificate(leaf, dimension, now_ns) for leaf in leaves]
+        whole = certificate_of_all(group, dimension, each)
+        return self.certifier.of_strict_root(group, dimension, facts, whole) or whole
 
     def validate(self, names: Collection[str] | None = None) -> None:
         """Check the invariants; a broken one is a bug in the core.
@@ -303,7 +306,9 @@ class CoordinatorState:
         if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()
         groups = self.groups or {}
-        if report.waiting and asked_by(report.broker, self.usage, groups, self.settings):
+        if report.waiting and asked_by(
+            report.broker, self.usage, groups, self.settings, self.decider.forest
+        ):
             self._reporter.reply()
         self.decider.mark(self._raises.take(report, self.incarnation, now_ns))
         self.decider.mark(taken.groups)
@@ -330,14 +335,16 @@ class CoordinatorState:
 
     def _handle_groups_changed(self, event: GroupsChanged) -> list[Instruction]:
         before = self.groups or {}
-        self.groups = {group.name: group for group in event.groups}
+        self.groups, self.decider.forest = resolve(event.groups)
         self.agreement.set_groups(before, self.groups)
         self.certifier.set_groups(before, self.groups)
         self._reporter.set_groups(self.groups)
         self.observer.set_groups(event.groups)
-        # A strict broker gives to those that need it, whether or not it takes part.
+        # A strict broker gives to those that need it, whether or not it takes part; and the part of a
+        # leaf depends on what the others want.
         self.usage.follow(
             [name for name, group in self.groups.items() if group.overshoot_policy == STRICT]
+            + list(self.decider.forest.leaves())
         )
         instructions: list[Instruction] = []
         for name in sorted(before.keys() - self.groups.keys()):
@@ -462,7 +469,7 @@ class CoordinatorState:
             return []
         records = []
         if self.lease.holds(now_ns):  # a founder without one would put limits at 0
-            records = self.escrow.writes(self.groups, self.usage, now_ns)
+            records = self.escrow.writes(self.groups, self.decider.forest, self.usage, now_ns)
         leftovers = self.escrow.leftovers(self.groups)
         return [*map(WriteEscrow, records), *map(RemoveEscrow, leftovers)]
 
@@ -481,7 +488,7 @@ class CoordinatorState:
             now_ns,
             learning=not self._is_informed(),
             asks=tuple(sorted(name for name in self.members if self.usage.has_gap(name, now_ns))),
-            answers=answers_to_all(self.usage, groups, self.settings),
+            answers=answers_to_all(self.usage, groups, self.settings, self.decider.forest),
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from coordinator.core.allocation.laws import JOINT_LAW
-from coordinator.core.allocation.splitting import Binding, Split, reserve_of
+from coordinator.core.allocation.splitting import Binding, Split, reserve_in
 from coordinator.core.decisions import Decider
 from coordinator.core.escrow.books import limit_of, of_dimension
 from coordinator.core.escrow.escrow import Escrow
@@ -42,6 +42,21 @@ def validate_limits(
             _validate_reserve(decider, groups[name], dimension, len(members), settings)
             _validate_booked(decider, groups[name], dimension, escrow)
             _validate_split(decider, groups[name], dimension)
+    _validate_quotas(decider, groups)
+
+
+def _validate_quotas(decider: Decider, groups: Mapping[str, ResourceGroup]) -> None:
+    """Check the limits below every strict root together."""
+    for (root, dimension), quota in decider.tree_quotas.rates.items():
+        leaves = decider.forest.leaves_of[root]
+        held = {leaf: decider.in_force[leaf].of(dimension) or 0 for leaf in leaves}
+        holds(
+            sum(held.values()) <= quota,
+            "The local limits below a strict root add up to at most this broker's quota of it",
+            **_place(groups[root], dimension),
+            held=held,
+            quota=quota,
+        )
 
 
 def _validate_value(decider: Decider, group: ResourceGroup, dimension: Dimension) -> None:
@@ -76,7 +91,7 @@ def _validate_reserve(
     of_reserve = decision.binding is Binding.RESERVE and group.overshoot_policy != STRICT
     if not of_reserve or limit is None or local is None:
         return
-    reserve = reserve_of(limit, members, settings)
+    reserve = reserve_in(group, dimension, members, settings)
     holds(
         local <= reserve,
         "A broker that takes no part holds at most its reserve",

@@ -39,6 +39,7 @@ from coordinator.ports.gate import (
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.recorder import Recorder, RecorderHealth
 from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
+from coordinator.ports.tokens import TokenRefused, Verifier
 from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
 
 __all__ = [
@@ -77,12 +78,14 @@ __all__ = [
     "RelayedRequest",
     "ReportBus",
     "StoreUnreachable",
+    "TokenRefused",
     "TopicLimit",
     "TopicLimitStore",
     "TopicLimits",
     "TrafficGate",
     "Unreachable",
     "Unreadable",
+    "Verifier",
     "VersionConflict",
     "Versioned",
 ]

@@ -12,7 +12,7 @@ Errors::
         +-- NotFound              there is no such entry
         +-- AlreadyExists         there is one already
         +-- VersionConflict       another writer changed it in between (compare-and-set failed)
-        +-- InUse                 a group cannot be deleted while something is attached to it
+        +-- InUse                 a group cannot be deleted while something belongs to it
         +-- Protected             a super-user made it so, and a tenant's admin may not change that
         +-- Unreadable            there is an entry, but this release cannot understand it
 
@@ -79,7 +79,7 @@ class VersionConflict(Refused):
 
 
 class InUse(Refused):
-    """The group still has attachments."""
+    """The group still has attachments or children."""
 
 
 class Protected(Refused):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from coordinator.core.addresses import AddressMap
+from coordinator.core.handling import Handling
 from coordinator.core.model import Attachments, Rates, Traffic
 
 COLLECTED_EVERY_S: Final = 0.05
@@ -30,6 +31,10 @@ class TrafficGate(Protocol):
 
         Of leased ones nothing passes any more when the lease is over.
         """
+        ...
+
+    def set_handling(self, group: str, handling: Handling) -> None:
+        """Handle a group's traffic below and above its local limits in this way from now on."""
         ...
 
     def hold_lease(self, until_ns: int) -> None:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from coordinator.core.model import Attachments, ResourceGroup
+from coordinator.core.owners import TrafficOwner
 from coordinator.ports.audit import ANONYMOUS, AuditEntry, Origin
 
 
@@ -70,6 +71,7 @@ class GroupStore(Protocol):
 
         Raises:
             AlreadyExists: there is one of that name.
+            NotFound: there is no group of its parent's name.
             StoreUnreachable: the store did not answer.
         """
         ...
@@ -80,7 +82,7 @@ class GroupStore(Protocol):
         """Replace a group's definition if it still has that version.
 
         Raises:
-            NotFound: there is no such group.
+            NotFound: there is no such group, or none of its parent's name.
             VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
@@ -89,11 +91,11 @@ class GroupStore(Protocol):
     async def delete_group(
         self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
     ) -> None:
-        """Delete a group, if a version is given only that one; atomic against an attachment.
+        """Delete a group, if a version is given only that one; atomic against an attachment and a child.
 
         Raises:
             NotFound: there is no such group.
-            InUse: something is attached to it.
+            InUse: something is attached to it, or it is a parent.
             VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
@@ -153,6 +155,27 @@ class GroupStore(Protocol):
         by: Origin = ANONYMOUS,
     ) -> None:
         """Detach a namespace; raises as detach_tenant."""
+        ...
+
+    async def attach_owner(
+        self,
+        owner: TrafficOwner,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
+    ) -> None:
+        """Attach another owner, replacing an earlier attachment; raises as attach_tenant."""
+        ...
+
+    async def detach_owner(
+        self,
+        owner: TrafficOwner,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
+    ) -> None:
+        """Detach another owner; raises as detach_tenant."""
         ...
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:

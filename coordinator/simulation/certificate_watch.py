@@ -107,7 +107,15 @@ class CertificateWatch:
         name, dimension = place
         group = (host.state.groups or {}).get(name)
         newest = self._definitions[name]
-        if group != newest or group.limits.of(dimension) is None or host.paused or self._lied:
+        # A sidecar derives more from the definitions of a tree than each of them says.
+        known = all(
+            (own := (host.state.groups or {}).get(each.name)) is not None
+            and own.configuration_version == each.configuration_version
+            for each in (self._definitions.values() if host.state.decider.forest else (newest,))
+        )
+        if group is None or not known or host.paused or self._lied:
+            return
+        if group.limits.of(dimension) is None:
             return
         certificate = host.state.certificate(group, dimension, host.now_ns)
         self.asked += 1
@@ -128,7 +136,10 @@ class CertificateWatch:
         known.update(host.state.members)
         total = 0
         for other in self._hosts.values():
-            held = other.limit_of(*place)
+            held = sum(
+                other.limit_of(leaf, place[1])
+                for leaf in host.state.decider.forest.leaves_of.get(place[0], place[:1])
+            )
             if booked or other.name in named:
                 total += held
             elif held <= certificate.newcomer:

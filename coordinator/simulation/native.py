@@ -196,7 +196,8 @@ class _Steered(Host):
         now_ns = self._written_ns = self.now_ns
         groups = self.state.groups or {}
         self._steering.set_attachments(Attachments({}, {f"t/{name}": name for name in groups}))
-        self._steering.set_whole({name: group.limits for name, group in groups.items()})
+        whole = {name: group.limits for name, group in groups.items()}
+        self._steering.set_whole(whole, self.state.decider.forest.root_of)
         self._steering.set_members(self.state.members)
         self._broker.records = self._steering.records()
         for name, record in self._broker.records.items():

@@ -8,6 +8,8 @@ What a recording cannot tell is what a client that had to wait would have sent i
 which a broker's clients waited nearly all of the time they are taken to want all there is, so the answer
 to "what if the limit were higher" is the most that would be used, never the least.
 
+The groups of a tree share a limit, so they are played together (tree_replay.py).
+
 Brokers come and go with their clients: a second without a row is one without clients. Losses on the bus,
 deaths and ZooKeeper's troubles are not played again.
 """
@@ -15,7 +17,7 @@ deaths and ZooKeeper's troubles are not played again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from coordinator.core.model import (
@@ -30,11 +32,16 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation import metrics
 from coordinator.simulation.experiment import series_of
-from coordinator.simulation.traffic import MESSAGE_BYTES
+from coordinator.simulation.recording import GroupRecord
+from coordinator.simulation.traffic import MESSAGE_BYTES, Source
 from coordinator.simulation.world import World
 
 LEAD_IN_S = 20
 """The first second is played for so long before anything counts: by then the sidecars have started."""
+
+SHORT = 0.02
+"""Of what was wanted: a broker that lets that much less pass in a second throttles. Chance draws what
+arrives, and a little of it passes in the next second."""
 
 UNBOUNDED = -1
 """Wanted messages per second of clients that waited nearly all of a second."""
@@ -71,11 +78,19 @@ class ReplayInput:
         monitoring_class: whose traffic.
         definitions: the group's, each with the second from which it holds; the first from 0.
         brokers: by id; all of the same length.
+        in_force: of a group of a tree, the sum of its brokers' limits second by second: its limit is the
+            most that it may have, and what its brokers share is its part.
     """
 
     monitoring_class: MonitoringClass
     definitions: Sequence[tuple[int, ResourceGroup]]
     brokers: Mapping[str, BrokerStory]
+    in_force: Mapping[Dimension, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.definitions[0][1].name
 
     @property
     def seconds(self) -> int:
@@ -138,6 +153,7 @@ class ReplayFigures:
         jain: Jain's index of u/a*.
         min_share: the smallest u/a*.
         scarce: part of the seconds in which more was wanted than the limit.
+        throttled: part of the seconds in which a broker let notably less pass than was wanted there.
         by_broker: admitted per second on average, by broker.
     """
 
@@ -147,6 +163,7 @@ class ReplayFigures:
     jain: float
     min_share: float
     scarce: float
+    throttled: float
     by_broker: Mapping[str, float]
 
 
@@ -160,20 +177,49 @@ def replay(
         round_seconds: the report interval of every sidecar.
         seed: of all chance in it, the network's delays for the most part.
     """
-    world = World(seed, LEAD_IN_S + story.seconds)
-    for second, group in story.definitions:
-        world.at(LEAD_IN_S + second if second else 0, partial(_define, world, group))
-    name = story.definitions[0][1].name
-    messages = DIMENSIONS_OF[story.monitoring_class][0]
-    for broker, told in sorted(story.brokers.items()):
+    return replay_together([story], round_seconds=round_seconds, seed=seed)[story.name]
+
+
+def replay_together(
+    stories: Sequence[ReplayInput], *, round_seconds: float = 1.0, seed: int = 0
+) -> dict[str, dict[Dimension, ReplayFigures]]:
+    """Play several groups of one class on the same brokers; the figures of each, by name.
+
+    Args:
+        stories: what to play, of the same seconds; one without brokers is of a group without traffic.
+        round_seconds: the report interval of every sidecar.
+        seed: of all chance in it.
+    """
+    seconds = max(story.seconds for story in stories)
+    world = World(seed, LEAD_IN_S + seconds)
+    sources: dict[str, dict[str, Source]] = {}
+    for story in stories:
+        for second, group in story.definitions:
+            world.at(LEAD_IN_S + second if second else 0, partial(world.plant, group))
+        for broker, told in story.brokers.items():
+            sources.setdefault(broker, {})[story.name] = _Recorded(story, told)
+    messages = DIMENSIONS_OF[stories[0].monitoring_class][0]
+    for broker in sorted(sources):
         settings = CoreSettings(broker=broker, round_ns=round(round_seconds * NANOS_PER_SECOND))
-        world.start(broker, {name: _Recorded(story, told)}, dimension=messages, settings=settings)
+        world.start(broker, sources[broker], dimension=messages, settings=settings)
     recording = world.run()
-    whole = range(LEAD_IN_S, LEAD_IN_S + story.seconds)
+    whole = range(LEAD_IN_S, LEAD_IN_S + seconds)
     return {
-        dimension: _figures(series_of(recording.group(name, dimension)), whole)
-        for dimension in story.dimensions
+        story.name: {
+            dimension: _figures(_played(story, recording.group(story.name, dimension)), whole)
+            for dimension in story.dimensions
+        }
+        for story in stories
+        if story.brokers
     }
+
+
+def _played(story: ReplayInput, record: GroupRecord) -> metrics.GroupSeries:
+    series = series_of(record)
+    if not story.in_force:
+        return series
+    held = [sum(each) for each in zip(*(t.limits for t in record.tracks.values()), strict=True)]
+    return replace(series, limits=[max(both) for both in zip(held, [0, *held], strict=False)])
 
 
 def recorded(story: ReplayInput) -> dict[Dimension, ReplayFigures]:
@@ -194,16 +240,6 @@ class _Recorded:
         """Messages per second in the second that a step which ends now belongs to."""
         second = (now_ns - 1) // NANOS_PER_SECOND - LEAD_IN_S
         return self._wanted[min(max(second, 0), len(self._wanted) - 1)]
-
-
-def _define(world: World, group: ResourceGroup) -> None:
-    world.define(
-        group.name,
-        group.limits,
-        law=group.law,
-        policy=group.overshoot_policy,
-        weights=group.weights,
-    )
 
 
 def _wanted(story: ReplayInput, broker: BrokerStory) -> list[int | None]:
@@ -247,6 +283,8 @@ def _series(story: ReplayInput, dimension: Dimension) -> metrics.GroupSeries:
 
 def _limit(story: ReplayInput, dimension: Dimension, second: int) -> int:
     """Return the limit in force at the end of a second; 0 is not limited."""
+    if story.in_force:
+        return story.in_force[dimension][second]
     *_, group = (group for since, group in story.definitions if since <= second)
     return group.limits.of(dimension) or 0
 
@@ -255,6 +293,13 @@ def _figures(series: metrics.GroupSeries, seconds: range) -> ReplayFigures:
     totals = [series.total_admitted(second) for second in seconds]
     limits = [float(series.limits[second]) for second in seconds]
     scarce = [series.total_wanted(second) > series.limits[second] for second in seconds]
+    throttled = [
+        any(
+            passed[second] < (1 - SHORT) * series.wanted[broker][second]
+            for broker, passed in series.admitted.items()
+        )
+        for second in seconds
+    ]
     shares = metrics.shares(series, seconds)
     return ReplayFigures(
         admitted=sum(totals) / len(totals),
@@ -263,6 +308,7 @@ def _figures(series: metrics.GroupSeries, seconds: range) -> ReplayFigures:
         jain=metrics.jain(list(shares.values())),
         min_share=min(shares.values(), default=1.0),
         scarce=sum(scarce) / len(scarce),
+        throttled=sum(throttled) / len(throttled),
         by_broker={
             broker: sum(values[second] for second in seconds) / len(seconds)
             for broker, values in series.admitted.items()

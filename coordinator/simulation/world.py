@@ -107,10 +107,14 @@ class World:
         self, name: str, limits: Rates, *, law: str, policy: str, weights: str = "equal"
     ) -> None:
         """Create a group, or change its limits, law, policy or weights."""
+        self.plant(ResourceGroup(name, limits, law, weights, overshoot_policy=policy))
+
+    def plant(self, definition: ResourceGroup) -> None:
+        """Create or change a group, which may have a parent."""
+        name = definition.name
         before = self._definitions.get(name)
         if before is not None:
             self._outgoing.setdefault(name, []).append(before)
-        definition = ResourceGroup(name, limits, law, weights, overshoot_policy=policy)
         self._definitions[name] = self.zookeeper.define(definition)
         for dimension, limit in _limited(definition):
             record = self.recording.group(name, dimension)
@@ -237,6 +241,7 @@ class World:
         self._note_reclaim(subject, total)
         if after > before and group in self._definitions:
             self.watch.raised(subject)
+        self._sum_up(host, subject, after - before)
 
     def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
         """Write a step of a group's traffic down, in every dimension that is limited."""
@@ -310,20 +315,47 @@ class World:
         if broken is not None:
             raise PromiseBroken(self._where(broker, f"{group}: {broken}"))
 
+    def _sum_up(self, host: Host, subject: tuple[str, Dimension], change: int) -> None:
+        """Keep the sums of all groups above one in a tree, and hold them to the same promise."""
+        dimension = subject[1]
+        above = self._definitions[subject[0]].parent if subject[0] in self._definitions else ""
+        while above in self._definitions:
+            place = (above, dimension)
+            self._sums[place] = self._sums.get(place, 0) + change
+            limit = self._known_limit(above, dimension)
+            if change > 0 and limit:
+                self._hold_to(AT_ANY_INSTANT, above, Sum(self._sums[place], limit), host.name)
+            if change > 0 and limit and host.state.lifecycle is Lifecycle.ACTIVE:
+                total = self._of_members(place, Sum(self._sums[place], limit))
+                self._hold_to(AFTER_A_RAISE, above, total, host.name)
+            above = self._definitions[above].parent
+
+    def in_force(self, group: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> int:
+        """Return the sum of all local limits of a group, or of those below it in its tree."""
+        return self._sums.get((group, dimension), 0)
+
     def _of_members(self, subject: tuple[str, Dimension], total: Sum) -> Sum:
         """Sum the limits in force at members, beside their due: the limit and the reserves."""
         most = total.limit + reserve_of(total.limit, 1, _COMMON)
         if total.in_force <= most:  # as nearly always, and then the members need not be known
             return Sum(total.in_force, most)
         in_force = sum(
-            host.limit_of(*subject)
+            host.limit_of(leaf, subject[1])
             for host in self.hosts.values()
             if host.session.member is not None
+            for leaf in host.state.decider.forest.leaves_of.get(subject[0], subject[:1])
         )
         return Sum(in_force, most)
 
     def _known_limit(self, group: str, dimension: Dimension) -> int:
         """The largest limit of a group's dimension that any sidecar goes by."""
+        newest = self._definitions[group]
+        if newest.parent in self._definitions:
+            above = self._known_limit(newest.parent, dimension)
+            return min(self._own_known_limit(group, dimension) or above, above)
+        return self._own_known_limit(group, dimension)
+
+    def _own_known_limit(self, group: str, dimension: Dimension) -> int:
         newest = self._definitions[group]
         outgoing = self._outgoing.get(group)
         if not outgoing:

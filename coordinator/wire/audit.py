@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import OwnerKind
 from coordinator.core.topics import TopicName
 from coordinator.ports import AuditEntry, Origin
 from coordinator.wire.documents import (
@@ -23,8 +24,9 @@ from coordinator.wire.documents import (
     encode_group,
     encode_topic_limit,
 )
+from coordinator.wire.owner_names import owner_in_subject
 
-_SUBJECTS = ("groups", "tenants", "namespaces", "topics")
+_SUBJECTS = ("groups", "tenants", "namespaces", "topics", *(kind.value for kind in OwnerKind))
 
 State = ResourceGroup | Rates | str | None
 
@@ -62,6 +64,7 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
         raise DocumentError(f"subject must begin with one of {', '.join(_SUBJECTS)}")
     if kind == "topics" and TopicName.parse(name) is None:
         raise DocumentError(f"subject must name a topic, found {name!r:.80}")
+    owner_in_subject(subject)
     undoes = fields.get("undoes")
     if undoes is not None and type(undoes) is not int:
         raise DocumentError(f"undoes must be a number, found {undoes!r:.80}")

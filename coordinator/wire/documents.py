@@ -1,8 +1,11 @@
 """The JSON documents that the store holds: groups, attachments, topics, escrow records and members.
 
-Every document is one JSON object with ``"schema": 1``. A reader takes the fields that it knows and
-ignores others, so fields can be added without a new schema; a schema number above its own means that the
-meaning of a known field changed, and then the reader must not guess: it refuses the whole document.
+Every document is one JSON object with ``"schema": 1``, but three kinds, which have 2: a group with a
+parent or with credit, and attachments other than a tenant's and a namespace's. A release that knows none
+of these would take a child for a group alone, certify less than credit lets pass, and take other owners
+for namespaces, and so it refuses them. A reader takes the fields that it knows and ignores others, so
+fields can be added without a new schema; a schema number above its own means that the meaning of a known
+field changed, and then the reader must not guess: it refuses the whole document.
 Refusing is cheap, because a document that cannot be read is a fault of that one entry and the last
 definition that could be read stays in force.
 
@@ -24,6 +27,7 @@ from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCE, ENFORCEMENTS
 from coordinator.core.escrow.books import NOTHING, TOTAL, total
+from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import (
     Account,
     Dimension,
@@ -34,9 +38,16 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
 
 SCHEMA = 1
-"""The newest schema that this code understands."""
+"""The newest schema that this code understands, but of groups."""
+
+TREE_SCHEMA = 2
+"""The schema of a group with a parent or with credit, and the newest that this code understands."""
+
+OWNER_SCHEMA = 2
+"""The schema of attachments of other owners, and the newest of these that this code understands."""
 
 MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
@@ -80,6 +91,9 @@ def encode_group(group: ResourceGroup) -> bytes:
             "partitionPolicy": group.partition_policy,
         }
         | _observing_fields(group)
+        | _tree_fields(group)
+        | _handling_fields(group),
+        TREE_SCHEMA if group.parent or group.burst_seconds else SCHEMA,
     )
     decode_group(validate_name(group.name), data, group.configuration_version)
     return data
@@ -91,13 +105,40 @@ def _observing_fields(group: ResourceGroup) -> dict[str, str]:
     return fields | ({"observes": group.observes} if group.observes else {})
 
 
+def _tree_fields(group: ResourceGroup) -> dict[str, Any]:
+    """Return the fields of a group in a tree; empty for all others, whose documents stay as they were."""
+    fields: dict[str, Any] = {"parent": group.parent} if group.parent else {}
+    if group.weight != 1:
+        fields["weight"] = group.weight
+    guarantees = {
+        field: rate
+        for dimension, field in GUARANTEE_FIELDS.items()
+        if (rate := group.guarantees.of(dimension))
+    }
+    return fields | guarantees
+
+
+def _handling_fields(group: ResourceGroup) -> dict[str, Any]:
+    """Return how a group's traffic is handled, as far as it is not the default.
+
+    An older release reads past ``onLimit``: at its gate publishes above the limit wait.
+    """
+    default = ResourceGroup(group.name, group.limits)
+    fields: dict[str, Any] = {
+        "onLimit": (group.on_limit, default.on_limit),
+        "holdMillis": (group.hold_millis, default.hold_millis),
+        "burstSeconds": (group.burst_seconds, default.burst_seconds),
+    }
+    return {name: value for name, (value, usual) in fields.items() if value != usual}
+
+
 def decode_group(name: str, data: bytes, configuration_version: int) -> ResourceGroup:
     """Read a group's document; an absent field has its default, an absent rate is unlimited.
 
     Raises:
         DocumentError: the document is broken, newer than this code, or has an unknown value.
     """
-    fields = decode_fields(data)
+    fields = decode_fields(data, TREE_SCHEMA)
     defaults = ResourceGroup(name, Rates())
     return ResourceGroup(
         name=name,
@@ -113,36 +154,49 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
         enforcement=_choice(fields, "enforcement", defaults.enforcement, ENFORCEMENTS),
         observes=_name(_text(fields, "observes")) if "observes" in fields else "",
         configuration_version=configuration_version,
+        parent=_name(_text(fields, "parent")) if "parent" in fields else "",
+        guarantees=Rates.from_mapping(
+            {each: _amount(fields, field) or None for each, field in GUARANTEE_FIELDS.items()}
+        ),
+        weight=_whole(fields, "weight", defaults.weight, 1, MAX_WEIGHT),
+        on_limit=_choice(fields, "onLimit", defaults.on_limit, ON_LIMIT),
+        hold_millis=_whole(fields, "holdMillis", defaults.hold_millis, 0, MAX_HOLD_MILLIS),
+        burst_seconds=_whole(fields, "burstSeconds", defaults.burst_seconds, 0, MAX_BURST_SECONDS),
     )
 
 
-def encode_attachment(group: str, role: str = "", *, by_super_user: bool = True) -> bytes:
-    """Encode the attachment of a tenant or namespace to a group.
+def encode_attachment(
+    group: str, role: str = "", *, by_super_user: bool = True, schema: int = SCHEMA
+) -> bytes:
+    """Encode an attachment to a group.
 
     Args:
         group: its name.
         role: the role that attached it; empty is unknown.
         by_super_user: whether that role may do everything; written only if not.
+        schema: of a tenant's or namespace's; `OWNER_SCHEMA` of other owners'.
     """
     said: dict[str, Any] = {"attachedBy": role} if role else {}
-    return encode_fields({"group": group} | said | ({} if by_super_user else {"superUser": False}))
+    fields = {"group": group} | said | ({} if by_super_user else {"superUser": False})
+    return encode_fields(fields, schema)
 
 
 def is_super_users(data: bytes) -> bool:
     """Return whether a super-user made an attachment; True unless its document says otherwise."""
     try:
-        return decode_fields(data).get("superUser") is not False
+        return decode_fields(data, OWNER_SCHEMA).get("superUser") is not False
     except DocumentError:
         return True
 
 
-def decode_attachment(data: bytes) -> str:
+def decode_attachment(data: bytes, newest: int = SCHEMA) -> str:
     """Read the group that an attachment names.
 
     Raises:
-        DocumentError: the document is broken, newer than this code, or its group's name is not valid.
+        DocumentError: the document is broken, newer than the newest schema, or its group's name is not
+            valid.
     """
-    return _name(_text(decode_fields(data), "group"))
+    return _name(_text(decode_fields(data, newest), "group"))
 
 
 def validate_limited_topic(topic: TopicName) -> TopicName:
@@ -289,14 +343,14 @@ def decode_member(data: bytes) -> MemberDocument:
     return MemberDocument(_text(fields, "apiAddress"), bytes.fromhex(key))
 
 
-def encode_fields(fields: Mapping[str, Any]) -> bytes:
+def encode_fields(fields: Mapping[str, Any], schema: int = SCHEMA) -> bytes:
     """Encode a document with these fields."""
-    document = {"schema": SCHEMA, **fields}
+    document = {"schema": schema, **fields}
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def decode_fields(data: bytes) -> dict[str, Any]:
-    """Decode the fields of a document, unchecked.
+def decode_fields(data: bytes, newest: int = SCHEMA) -> dict[str, Any]:
+    """Decode the fields of a document of a schema up to the newest, unchecked.
 
     Raises:
         DocumentError: the bytes are no document, or newer than this code.
@@ -310,8 +364,8 @@ def decode_fields(data: bytes) -> dict[str, Any]:
     schema = document.get("schema")
     if type(schema) is not int or schema < 1:
         raise DocumentError(f"schema must be a positive integer, found {schema!r:.80}")
-    if schema > SCHEMA:
-        raise DocumentError(f"schema {schema} is newer than {SCHEMA}, the newest known here")
+    if schema > newest:
+        raise DocumentError(f"schema {schema} is newer than {newest}, the newest known here")
     return document
 
 
@@ -348,6 +402,22 @@ def _rate(fields: dict[str, Any], key: str) -> int | None:
     if type(rate) is not int or not _UNLIMITED <= rate <= MAX_RATE:
         raise DocumentError(f"{key} must be an integer from -1 to {MAX_RATE}, found {rate!r:.80}")
     return None if rate == _UNLIMITED else rate
+
+
+def _amount(fields: dict[str, Any], key: str) -> int:
+    amount = fields.get(key, 0)
+    if type(amount) is not int or not 0 <= amount <= MAX_RATE:
+        raise DocumentError(f"{key} must be an integer from 0 to {MAX_RATE}, found {amount!r:.80}")
+    return amount
+
+
+def _whole(fields: dict[str, Any], key: str, default: int, least: int, most: int) -> int:
+    number = fields.get(key, default)
+    if type(number) is not int or not least <= number <= most:
+        raise DocumentError(
+            f"{key} must be an integer from {least} to {most}, found {number!r:.80}"
+        )
+    return number
 
 
 def _choice(fields: dict[str, Any], key: str, default: str, known: tuple[str, ...]) -> str:

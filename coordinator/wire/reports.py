@@ -41,11 +41,12 @@ __all__ = ["BadReport", "Head", "decode", "encode", "head_of"]
 
 
 class Head(NamedTuple):
-    """The sender that a report claims."""
+    """The sender that a report claims, and the time of its clock; 0 is not told."""
 
     broker: str
     incarnation: int
     sequence: int
+    sent_ms: int = 0
 
 
 def head_of(payload: bytes) -> Head:
@@ -66,11 +67,17 @@ def head_of(payload: bytes) -> Head:
         checked_name("broker", message.broker),
         checked_count("incarnation", message.incarnation),
         checked_count("sequence", message.sequence),
+        checked_count("sentMillis", message.sentMillis),
     )
 
 
-def encode(report: UsageReport) -> bytes:
-    """Encode a report; fields with their default value are left out."""
+def encode(report: UsageReport, sent_ms: int = 0) -> bytes:
+    """Encode a report; fields with their default value are left out.
+
+    Args:
+        report: to be sent.
+        sent_ms: the present time of the sender's clock; 0 does not tell it.
+    """
     message = pb.ResourceUsageInfo(
         broker=report.broker,
         incarnation=report.incarnation,
@@ -78,6 +85,8 @@ def encode(report: UsageReport) -> bytes:
         elapsedNanos=report.elapsed_ns,
         since=report.since,
     )
+    if sent_ms:
+        message.sentMillis = sent_ms
     if report.complete:
         message.complete = True
     if report.learning:

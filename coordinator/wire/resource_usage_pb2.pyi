@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "escrow", "publish", "dispatch", "since", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled", "seal", "signature")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "escrow", "publish", "dispatch", "since", "sentMillis", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled", "seal", "signature")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class ResourceUsageInfo(_message.Message):
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
+    SENTMILLIS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     ANSWEREDINCARNATIONS_FIELD_NUMBER: _ClassVar[int]
     ANSWEREDSEQUENCES_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +44,7 @@ class ResourceUsageInfo(_message.Message):
     publish: UsageColumns
     dispatch: UsageColumns
     since: int
+    sentMillis: int
     waiting: bool
     answeredIncarnations: _containers.RepeatedScalarFieldContainer[int]
     answeredSequences: _containers.RepeatedScalarFieldContainer[int]
@@ -52,17 +54,19 @@ class ResourceUsageInfo(_message.Message):
     troubled: bool
     seal: bytes
     signature: bytes
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., escrow: _Optional[_Iterable[_Union[EscrowStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ..., seal: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., escrow: _Optional[_Iterable[_Union[EscrowStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., sentMillis: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ..., seal: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class ReportHead(_message.Message):
-    __slots__ = ("broker", "incarnation", "sequence")
+    __slots__ = ("broker", "incarnation", "sequence", "sentMillis")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SENTMILLIS_FIELD_NUMBER: _ClassVar[int]
     broker: str
     incarnation: int
     sequence: int
-    def __init__(self, broker: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
+    sentMillis: int
+    def __init__(self, broker: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., sentMillis: _Optional[int] = ...) -> None: ...
 
 class EscrowStatement(_message.Message):
     __slots__ = ("group", "generation", "version", "holding", "grants", "closures")

@@ -10,6 +10,8 @@ ZooKeeper says so, in this order, the cheapest check first:
 3. *Signature.* It is signed with the key that the member shows in its registration. A member without a
    key is a sidecar of a release before signatures: it is believed only while `accept_unsigned` is set. A
    member with a key is never believed without a signature, so no sender can pose as an older one.
+4. *Age.* Where `age_max_ms` is set, it was sent no longer ago (wire/freshness.py). Only reports that
+   passed all checks before count in this, so no other sender makes a member's reports look old.
 
 A payload that bears a member's name and fails is *foreign*: it is dropped, and the member in whose name
 it came is reported (`accusations`). So is a payload in this sidecar's own name that it did not send:
@@ -25,9 +27,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.model import Account, Member, Suspicion
+from coordinator.core.model import NANOS_PER_MILLI, Account, Member, Suspicion
 from coordinator.core.reports.early import EarlyReports
 from coordinator.wire.fields import BadReport
+from coordinator.wire.freshness import Freshness
 from coordinator.wire.reports import Head, head_of
 from coordinator.wire.signature import Signed, is_signed_by, split_signature
 
@@ -78,6 +81,7 @@ class _Stream:
 
     incarnation: int
     newest: int = 0
+    freshness: Freshness = field(default_factory=Freshness)
     #: The latest numbers: a hash of the payload, and how often it came.
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: The last report far behind the newest, and how many there were in ascending order.
@@ -107,13 +111,22 @@ class Senders:
         broker: this broker.
         topics: number of bus topics: each report comes once by each.
         accept_unsigned: whether members without a key are believed.
+        age_max_ms: a report that was sent longer ago is dropped; None drops none.
     """
 
-    def __init__(self, broker: str, *, topics: int = 1, accept_unsigned: bool = False) -> None:
+    def __init__(
+        self,
+        broker: str,
+        *,
+        topics: int = 1,
+        accept_unsigned: bool = False,
+        age_max_ms: int | None = None,
+    ) -> None:
         self._broker = broker
         #: These may be changed at any time.
         self.topics = topics
         self.accept_unsigned = accept_unsigned
+        self.age_max_ms = age_max_ms
         self._members: dict[str, Member] = {}
         self._streams: dict[str, _Stream] = {}
         #: The reports that this sidecar has sent itself; None before the first one.
@@ -150,11 +163,15 @@ class Senders:
         """Return the report in a payload; None if it is a copy, or has to wait for ZooKeeper.
 
         Raises:
-            BadReport: no member that ZooKeeper knows sent it.
+            BadReport: no member that ZooKeeper knows sent it, or one did too long ago.
         """
         self.expire(now_ns)
         signed = split_signature(payload)
-        return self._judge(_Sealed(head_of(signed.report), signed, len(payload)), now_ns)
+        head = head_of(signed.report)
+        opened = self._judge(_Sealed(head, signed, len(payload)), now_ns)
+        if opened is not None:
+            self._check_age(head, now_ns // NANOS_PER_MILLI)
+        return opened
 
     def unsealed(self, payload: bytes, reason: str) -> None:
         """Report the member in whose name a payload came without the seal that all sidecars share.
@@ -253,6 +270,14 @@ class Senders:
         stream.seen[head.sequence] = (known, times + 1)
         if times >= self.topics:
             raise BadReport("sent again")
+
+    def _check_age(self, head: Head, now_ms: int) -> None:
+        stream = self._streams.get(head.broker)
+        if self.age_max_ms is None or stream is None or not head.sent_ms:
+            return
+        age_ms = stream.freshness.age_ms(head.sent_ms, now_ms)
+        if age_ms > self.age_max_ms:
+            raise BadReport(f"too old: {head.broker} sent it {age_ms} ms before it came")
 
     def _check_signature(self, member: Member, sealed: _Sealed) -> None:
         if not member.report_key:

@@ -28,7 +28,7 @@ from deploy.demo.programs import Programs
 from deploy.local import rest
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalClusterError, WrongUseError
-from deploy.local.sidecars import PROGRAM, Sidecars, configuration, write_configuration
+from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
 
@@ -211,21 +211,20 @@ class Testbed:
             self._configure(name, broker)
 
     def _configure(self, name: str, broker: Broker) -> None:
-        settings = {"enforcement_path": self.path}
-        keys = configuration(broker, self.cluster, self.sidecars.bus_topics, settings)
-        if self.path == GATE:
-            self.to_broker[name] = self._links.open(broker.gate_upstream_port)
-            keys["gate_upstream"] = f"127.0.0.1:{self.to_broker[name].port}"
-            keys["burst_seconds"] = BURST_S
-        keys |= self.network_paths[name].keys
-        keys |= {
+        settings: dict[str, object] = {
+            **self.network_paths[name].keys,
+            "enforcement_path": self.path,
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
             "check_invariants": True,
             "record_dir": str(self._record_dir(name)),
             "record_file_seconds": _RECORD_FILE_S,
         }
-        write_configuration(self.sidecars.configuration_file(name), keys)
+        if self.path == GATE:
+            self.to_broker[name] = self._links.open(broker.gate_upstream_port)
+            settings["gate_upstream"] = f"127.0.0.1:{self.to_broker[name].port}"
+            settings["burst_seconds"] = BURST_S
+        self.sidecars.configure(name, settings)
 
     def _make_topics(self) -> None:
         self.topics.create_tenant(TENANT)

@@ -1,4 +1,4 @@
-"""Sampling the brokers' own message counters, five times a second for each topic.
+"""Sampling the brokers' own message counters, five times a second for each topic by default.
 
 One thread for each topic, so that a broker that is slow or dead delays no other broker's samples. The
 broker that served the topic last is asked; once it no longer does (another status, or no answer) all are
@@ -30,17 +30,19 @@ class CounterSampler(Background):
     Args:
         web_urls: the admin REST of each broker, by name.
         topics: full names.
+        every_s: the time between two samples of a topic.
     """
 
-    def __init__(self, web_urls: Mapping[str, str], topics: Sequence[str]) -> None:
+    def __init__(
+        self, web_urls: Mapping[str, str], topics: Sequence[str], every_s: float = SAMPLED_EVERY_S
+    ) -> None:
         super().__init__(
             {
-                f"counters of {topic}": partial(
-                    self._follow, topic, SAMPLED_EVERY_S * number / len(topics)
-                )
+                f"counters of {topic}": partial(self._follow, topic, every_s * number / len(topics))
                 for number, topic in enumerate(topics)
             }
         )
+        self._every_s = every_s
         self._web_urls = dict(web_urls)
         # Appended to by one thread each and read by others: a list's append is atomic.
         self._samples: dict[str, list[Sample]] = {topic: [] for topic in topics}
@@ -70,7 +72,7 @@ class CounterSampler(Background):
                 asked = [owner] if owner else self._web_urls
                 owner = next((name for name in asked if self._sample(client, topic, name)), None)
                 # A sample that came late is not caught up with: two in a row tell no more than one.
-                due_s = max(due_s + SAMPLED_EVERY_S, time.monotonic())
+                due_s = max(due_s + self._every_s, time.monotonic())
 
     def _sample(self, client: httpx.Client, topic: str, broker: str) -> bool:
         """Ask one broker; return whether it serves the topic."""

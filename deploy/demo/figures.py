@@ -6,10 +6,16 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
   begins or ends at a sample; these are all the windows that are looked at.
 - *Round*: a report interval, one second; rounds stand back to back.
 - *Settled*: the first moment since the event was known from which on, until the next event happens, every
-  round has every participant within 5 % of C/N of its share. None if there is none.
+  round has every participant within 5 % of C/N of its share. None if there is none. Where messages come
+  in batches that are more than that, longer rounds are looked at (`round_s`).
 - *Furthest*: the largest distance of a participant from its share, of C/N, in any window since settled. A
   broker that stands still for 50 ms and makes up for it has windows that are 5 % off, and no round.
 - *Steady*: the second half of an act, whether anything has settled or not.
+- *Highest round*: the highest of the rounds that stand back to back since the event was known, over the
+  limit, less one: what a counter that is read once a second shows. It depends on the moment of the first
+  reading where a limiter lets a part pass as each of its own seconds begins: rounds that begin just then
+  hold two such parts or none. Of twenty such moments within a second, the median is taken; the worst of
+  them is near the peak.
 - An act's windows end with the last samples that its participants have before the next event, since of
   a broker that is killed nothing is known after its own.
 - *Error*: the mean of all brokers together while steady, over the sum of the shares, less one.
@@ -29,6 +35,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
+from statistics import median
 
 from coordinator.core.allocation.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
@@ -39,6 +46,8 @@ WINDOW_S = 1.0
 SETTLED_WITHIN = 0.05
 _RECLAIMED_AT = 0.99
 _KEPT_FOR_S = 10.0
+_FIRST_ROUNDS = 20
+"""Moments within a second at which a counter may be read first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class ActFigures:
     settle_s: float | None
     furthest: float | None
     peak: float
+    highest_round: float
     jain: float
     min_share: float
     mean: float
@@ -72,14 +82,15 @@ class DemoFigures:
     reclaim_s: float | None
 
 
-def evaluate(recording: DemoRecording) -> DemoFigures:
-    """Return the figures of a run of at least one act.
+def evaluate(recording: DemoRecording, round_s: float = WINDOW_S) -> DemoFigures:
+    """Return the figures of a run of at least one act, settled by rounds of this many seconds.
 
     The mean and its error are of the acts under the first act's limit, so that they belong together;
     those of the other acts stand with the acts.
     """
     by_broker = curves(recording.samples, recording.misses)
-    acts = tuple(_act_figures(by_broker, recording, n) for n in range(len(recording.acts)))
+    numbers = range(len(recording.acts))
+    acts = tuple(_act_figures(by_broker, recording, number, round_s) for number in numbers)
     limit = acts[0].limit
     alike = [act for act in recording.acts if act.limit == limit]
     mean, error = _mean_and_error(by_broker, alike)
@@ -103,16 +114,16 @@ def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
     return {broker: min(target, demands[broker]) for broker, target in targets.items()}
 
 
-def settle(by_broker: Mapping[str, Curve], act: Act) -> float | None:
+def settle(by_broker: Mapping[str, Curve], act: Act, round_s: float = WINDOW_S) -> float | None:
     """Return the seconds from the event's being known to the first of only settled rounds."""
     until_s = _measured_until(by_broker, act)
-    distance = _distance(by_broker, act)
+    distance = _distance(by_broker, act, round_s)
 
     def is_settled(start_s: float) -> bool:
-        rounds = max(1, int((until_s - start_s) / WINDOW_S))
-        return all(distance(start_s + n * WINDOW_S) <= SETTLED_WITHIN for n in range(rounds))
+        rounds = max(1, int((until_s - start_s) / round_s))
+        return all(distance(start_s + n * round_s) <= SETTLED_WITHIN for n in range(rounds))
 
-    starts = _window_starts(by_broker, act.known_s, until_s)
+    starts = _window_starts(by_broker, act.known_s, until_s, length_s=round_s)
     return next((start_s - act.known_s for start_s in starts if is_settled(start_s)), None)
 
 
@@ -124,12 +135,16 @@ def furthest(by_broker: Mapping[str, Curve], act: Act, settle_s: float | None) -
     return max(map(_distance(by_broker, act), starts), default=0.0)
 
 
-def _distance(by_broker: Mapping[str, Curve], act: Act) -> Callable[[float], float]:
-    """Return the largest distance of a broker from its share, of C/N, in the window that starts here."""
+def _distance(
+    by_broker: Mapping[str, Curve], act: Act, length_s: float = WINDOW_S
+) -> Callable[[float], float]:
+    """Return the largest distance of a broker from its share, of C/N, in the time that starts here."""
     shares = fair_shares(act.limit, act.demands)
 
     def distance(start_s: float) -> float:
-        off = (abs(_rate(by_broker, name, start_s) - share) for name, share in shares.items())
+        off = (
+            abs(_rate(by_broker, name, start_s, length_s) - share) for name, share in shares.items()
+        )
         return max(off) * len(shares) / act.limit
 
     return distance
@@ -160,6 +175,21 @@ def peak(
     )
 
 
+def highest_round(by_broker: Mapping[str, Curve], act: Act) -> float:
+    """Return by how much the highest round of an act exceeds its limit, as a share of it.
+
+    The median over the moments at which the first round may begin.
+    """
+    until_s = _measured_until(by_broker, act)
+
+    def highest_from(first_s: float) -> float:
+        rounds = int((until_s - first_s) / WINDOW_S)
+        return max((total(by_broker, first_s + n * WINDOW_S) for n in range(rounds)), default=0.0)
+
+    firsts = (act.known_s + n * WINDOW_S / _FIRST_ROUNDS for n in range(_FIRST_ROUNDS))
+    return median(map(highest_from, firsts)) / act.limit - 1
+
+
 def reclaim(by_broker: Mapping[str, Curve], recording: DemoRecording) -> float | None:
     """Return the seconds from the kill to the first window that is back at the limit."""
     killed_s = recording.killed_s
@@ -177,7 +207,7 @@ def reclaim(by_broker: Mapping[str, Curve], recording: DemoRecording) -> float |
 
 
 def _act_figures(
-    by_broker: Mapping[str, Curve], recording: DemoRecording, number: int
+    by_broker: Mapping[str, Curve], recording: DemoRecording, number: int, round_s: float
 ) -> ActFigures:
     act = recording.acts[number]
     later = recording.acts[number + 1 :]
@@ -191,7 +221,7 @@ def _act_figures(
         _rate(by_broker, broker, start_s, length_s) / share
         for broker, share in fair_shares(act.limit, act.demands).items()
     ]
-    settle_s = settle(by_broker, act)
+    settle_s = settle(by_broker, act, round_s)
     return ActFigures(
         event=act.event,
         title=act.title,
@@ -199,6 +229,7 @@ def _act_figures(
         settle_s=settle_s,
         furthest=furthest(by_broker, act, settle_s),
         peak=peak(by_broker, recording.limits, act.happened_s, last_s),
+        highest_round=highest_round(by_broker, act),
         jain=jain(shares),
         min_share=min(shares),
         mean=mean,
@@ -257,15 +288,19 @@ def _rate(
 
 
 def _window_starts(
-    by_broker: Mapping[str, Curve], from_s: float, until_s: float, more_s: Iterable[float] = ()
+    by_broker: Mapping[str, Curve],
+    from_s: float,
+    until_s: float,
+    more_s: Iterable[float] = (),
+    length_s: float = WINDOW_S,
 ) -> list[float]:
     """Return the starts of all windows within this time whose rate may be an extreme, in order.
 
     `more_s` are further moments at which something may change.
     """
     bends = {time for curve in by_broker.values() for time in curve.times} | set(more_s)
-    edges = {from_s, until_s - WINDOW_S} | bends | {bend - WINDOW_S for bend in bends}
-    return sorted(edge for edge in edges if from_s <= edge <= until_s - WINDOW_S)
+    edges = {from_s, until_s - length_s} | bends | {bend - length_s for bend in bends}
+    return sorted(edge for edge in edges if from_s <= edge <= until_s - length_s)
 
 
 def _mean_limit(limits: Sequence[LimitChange], start_s: float) -> float:

@@ -98,15 +98,19 @@ def metadata_setup(
     return runtime.command(memory, "org.apache.pulsar.PulsarClusterMetadataSetup", arguments)
 
 
-def bookie(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
-    """Return the command of the bookie."""
+def bookie(runtime: JavaRuntime, conf: Path, *, quick: bool) -> tuple[str, ...]:
+    """Return the command of the bookie, compiling quickly or in full."""
     memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", *_METADATA_DRIVERS]
+    memory += [_QUICK] if quick else []
     return runtime.command(memory, "org.apache.bookkeeper.server.Main", ["--conf", str(conf)])
 
 
-def broker(runtime: JavaRuntime, conf: Path, java_options: Sequence[str]) -> tuple[str, ...]:
-    """Return the command of a broker; `java_options` win over ours."""
-    memory = ["-Xmx384m", "-XX:MaxDirectMemorySize=192m", *java_options]
+def broker(
+    runtime: JavaRuntime, conf: Path, java_options: Sequence[str], *, quick: bool
+) -> tuple[str, ...]:
+    """Return the command of a broker, compiling quickly or in full; `java_options` win over ours."""
+    memory = ["-Xmx384m", "-XX:MaxDirectMemorySize=192m", *([_QUICK] if quick else [])]
+    memory += java_options
     return runtime.command(
         memory, "org.apache.pulsar.PulsarBrokerStarter", ["--broker-conf", str(conf)]
     )
@@ -123,6 +127,13 @@ def websocket(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
     """Return the command of the WebSocket service as a process of its own."""
     main = "org.apache.pulsar.websocket.service.WebSocketServiceStarter"
     return runtime.command(["-Xmx256m", _QUICK], main, [str(conf)])
+
+
+def functions(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of a worker of Pulsar Functions as a process of its own."""
+    main = "org.apache.pulsar.functions.worker.FunctionWorkerStarter"
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", _QUICK, *_METADATA_DRIVERS]
+    return runtime.command(memory, main, ["--conf", str(conf)])
 
 
 def admin(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:

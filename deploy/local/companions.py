@@ -1,4 +1,4 @@
-"""The programs of Pulsar that stand between clients and brokers: its proxy, and WebSocket of its own.
+"""Programs of Pulsar that are clients of brokers: its proxy, WebSocket of its own, a functions worker.
 
 Each is one process with a configuration of its own, started for a while beside a cluster. What it is to
 lead to, a broker or a gate, is a setting.
@@ -6,11 +6,13 @@ lead to, a broker or a gate, is a setting.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from deploy.local import commands, configuration, jars, processes, readiness
 from deploy.local.cluster import Cluster
@@ -21,6 +23,31 @@ from deploy.local.state import Server
 
 _PORTS = 4
 _STOP_GRACE_S = 20.0
+
+#: What the file that comes with Pulsar has, without which a worker does not start, but for the runtime.
+_WORKER: Final[dict[str, object]] = {
+    "numFunctionPackageReplicas": 1,
+    "numHttpServerThreads": 8,
+    "functionMetadataTopicName": "metadata",
+    "clusterCoordinationTopicName": "coordinate",
+    "functionAssignmentTopicName": "assignments",
+    "functionRuntimeFactoryClassName": (
+        "org.apache.pulsar.functions.runtime.thread.ThreadRuntimeFactory"
+    ),
+    "functionRuntimeFactoryConfigs": {"threadGroupName": "functions"},
+    "schedulerClassName": "org.apache.pulsar.functions.worker.scheduler.RoundRobinScheduler",
+    "failureCheckFreqMs": 30_000,
+    "rescheduleTimeoutMs": 60_000,
+    "rebalanceCheckFreqSec": -1,
+    "workerListProbeIntervalSec": 60,
+    "initialBrokerReconnectMaxRetries": 60,
+    "assignmentWriteMaxRetries": 60,
+    "instanceLivenessCheckFreqMs": 30_000,
+    "topicCompactionFrequencySec": 1_800,
+    "metadataStoreSessionTimeoutMillis": 30_000,
+    "metadataStoreOperationTimeoutSeconds": 30,
+    "metadataStoreCacheExpirySeconds": 300,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +123,44 @@ def websocket(
     server = _server("websocket", port, conf, cluster, directory, library, commands.websocket)
     with _running(server, directory, timeout_s):
         yield port
+
+
+@contextmanager
+def functions_worker(
+    cluster: Cluster, directory: Path, settings: Mapping[str, object], timeout_s: float = 60.0
+) -> Iterator[str]:
+    """Run a worker of Pulsar Functions as a process of its own; yield the URL of its admin REST.
+
+    Functions run on threads of the worker, from any file that is named to it.
+
+    Args:
+        cluster: its brokers' Pulsar is the worker's, too.
+        directory: for its configuration, its files and its log.
+        settings: those of functions_worker.yml; they win over ours.
+        timeout_s: for its start.
+
+    Raises:
+        LocalClusterError: it ended, or was not ready in time.
+    """
+    port, *_ = free_block(_PORTS)
+    own: dict[str, object] = _WORKER | {
+        "workerId": f"worker-{port}",
+        "workerHostname": HOST,
+        "workerPort": port,
+        "pulsarFunctionsCluster": CLUSTER_NAME,
+        "pulsarFunctionsNamespace": "public/functions",
+        "pulsarServiceUrl": cluster.brokers[0].service_url,
+        "pulsarWebServiceUrl": cluster.brokers[0].web_url,
+        "configurationMetadataStoreUrl": f"zk:{cluster.state.zookeeper_connect}",
+        "additionalEnabledFunctionsUrlPatterns": ["file:.*"],
+        "downloadDirectory": str(directory / "download"),
+    }
+    library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
+    # JSON is YAML, too.
+    conf = json.dumps(own | dict(settings), indent=2)
+    server = _server("functions", port, conf, cluster, directory, library, commands.functions)
+    with _running(server, directory, timeout_s):
+        yield f"http://{HOST}:{port}"
 
 
 def _server(

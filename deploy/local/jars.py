@@ -70,11 +70,32 @@ _TOOLS_LIBRARY_ARTIFACTS = (
     "pulsar-cli-utils",
 )
 
+#: Spark's own Hadoop, and what Spark lacks to read and write S3; the modules of Amazon's SDK in place of
+#: the bundle that Hadoop names, which has thirty times their size.
+HADOOP = "3.5.0"
+_S3_JARS = (
+    ("org.apache.hadoop", "hadoop-aws", HADOOP),
+    ("org.apache.spark", "spark-hadoop-cloud_2.13", "4.1.1"),
+    ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
+)
+_S3_MODULES = ("s3", "s3-transfer-manager", "sts")
+_S3_SDK = "2.35.4"
+_JUNIT = "5.11.4"
+
 _ALONE = (
     "<exclusions><exclusion><groupId>org.apache.pulsar</groupId>"
     "<artifactId>*</artifactId></exclusion></exclusions>"
 )
 """Leaves out an artifact's own Pulsar libraries."""
+
+_BARE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+_WITHOUT_SPARKS = (
+    "<exclusions><exclusion><groupId>io.netty</groupId><artifactId>*</artifactId></exclusion>"
+    "<exclusion><groupId>org.slf4j</groupId><artifactId>*</artifactId></exclusion>"
+    "<exclusion><groupId>commons-codec</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -127,6 +148,29 @@ def compiler_jars(root: Path) -> Path:
     compiler = _dependency("ecj", _COMPILER, group="org.eclipse.jdt")
     pom = _POM.format(body=f"<dependencies>{compiler}</dependencies>")
     return _ensure(root / f"ecj-{_COMPILER}", pom)
+
+
+def s3_jars(root: Path) -> Path:
+    """Return the directory with what Spark lacks to read and write S3; raises as above."""
+    jars = "".join(
+        _dependency(name, number, _BARE, group=group) for group, name, number in _S3_JARS
+    )
+    # Spark brings the others, newer.
+    modules = "".join(
+        _dependency(name, _S3_SDK, _WITHOUT_SPARKS, group="software.amazon.awssdk")
+        for name in _S3_MODULES
+    )
+    pom = _POM.format(body=f"<dependencies>{jars}{modules}</dependencies>")
+    return _ensure(root / f"hadoop-s3-{HADOOP}", pom)
+
+
+def hdfs_jars(root: Path) -> Path:
+    """Return the directory with what HDFS needs beside the jars of Spark; raises as above."""
+    hdfs = _dependency("hadoop-client-minicluster", HADOOP, _BARE, group="org.apache.hadoop")
+    # A class that the mini-cluster loads names one of its.
+    junit = _dependency("junit-jupiter-api", _JUNIT, group="org.junit.jupiter")
+    pom = _POM.format(body=f"<dependencies>{hdfs}{junit}</dependencies>")
+    return _ensure(root / f"hadoop-hdfs-{HADOOP}", pom)
 
 
 def client_jars(artifact: str, version: str, root: Path) -> Path:

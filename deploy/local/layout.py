@@ -43,9 +43,11 @@ class ClusterOptions:
         listeners: names of further listeners. Each broker advertises a port of its own for each of
             them, on which another program listens, such as a proxy; a client that asks lookups for
             the listener is sent there. A name that ends in "+ssl" is a listener's address with TLS.
-        broker_java_options: options for the brokers' Java that win over ours. By default Java
-            compiles in full, as a benchmark needs it. `-XX:TieredStopAtLevel=1` halves the
-            processor time of a start (4.9 to 2.6 s), and adds 40 % to that of a message.
+        broker_java_options: options for the brokers' Java that win over ours.
+        quick: Java compiles quickly, and not in full as a benchmark needs it. That halves the processor
+            time of a broker's start (4.9 to 2.6 s) and adds 40 % to that of a message. A cluster of
+            tests is better off with it: in half an hour of them compiling in full takes a third of
+            a broker's time.
         log_level: of every server's log file.
         start_timeout_s: seconds that each stage of the start may take.
     """
@@ -59,6 +61,7 @@ class ClusterOptions:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     listeners: Sequence[str] = ()
     broker_java_options: Sequence[str] = ()
+    quick: bool = False
     log_level: str = "info"
     start_timeout_s: float = 180.0
 
@@ -107,7 +110,7 @@ def lay_out(
             options.resource_group_interval_s if options.own_resource_groups else None
         ),
         zookeepers=tuple(_zookeeper(peer, peers, state_dir, runtime) for peer in peers),
-        bookie=_bookie(connect, next(numbers), state_dir, runtime),
+        bookie=_bookie(connect, next(numbers), options, state_dir, runtime),
         brokers=tuple(
             _broker(f"broker-{n}", connect, numbers, options, state_dir, runtime)
             for n in range(1, options.brokers + 1)
@@ -140,14 +143,16 @@ def _zookeeper(
     )
 
 
-def _bookie(connect: str, port: int, state_dir: Path, runtime: JavaRuntime) -> Server:
+def _bookie(
+    connect: str, port: int, options: ClusterOptions, state_dir: Path, runtime: JavaRuntime
+) -> Server:
     conf = state_dir / "conf" / "bookie.conf"
     conf.write_text(configuration.bookie(connect, port, state_dir / "data" / "bookie"))
     return Server(
         name="bookie",
         port=port,
         log_file=_log(state_dir, "bookie"),
-        command=commands.bookie(runtime, conf),
+        command=commands.bookie(runtime, conf, quick=options.quick),
     )
 
 
@@ -168,7 +173,7 @@ def _broker(
         name=name,
         port=ports.broker_port,
         log_file=_log(state_dir, name),
-        command=commands.broker(runtime, conf, options.broker_java_options),
+        command=commands.broker(runtime, conf, options.broker_java_options, quick=options.quick),
         broker_port=ports.broker_port,
         web_port=ports.web_port,
         gate_port=ports.gate_port,

@@ -25,6 +25,7 @@ from deploy.local.state import Broker
 from deploy.local.topics import Topics
 
 BUS_NAMESPACE = "pulsar/system"
+PIP_82_TOPICS = "resourceUsagePublishTopicName"
 #: What Python runs for the command `pulsar-quota`.
 PROGRAM = ("-m", "coordinator.cli")
 #: Four for each of three brokers, so that each of them owns some.
@@ -51,17 +52,18 @@ class Sidecars:
         program: Sequence[str] = PROGRAM,
     ) -> None:
         """Write one configuration file for each broker; nothing is started yet."""
+        self._cluster = cluster
         self._directory = directory
         self._program = program
         self._brokers = {broker.name: broker for broker in cluster.brokers}
         self._running: dict[str, ProcessIdentity] = {}
-        self.bus_topics = bus_topics(cluster.brokers, cluster.brokers[:2])
-        self._keys = {
-            broker.name: configuration(broker, cluster, self.bus_topics, settings)
-            for broker in cluster.brokers
-        }
-        for name, keys in self._keys.items():
-            write_configuration(self.configuration_file(name), keys)
+        named = settings.get(PIP_82_TOPICS)
+        self.bus_topics = (
+            bus_topics(cluster.brokers, cluster.brokers[:2]) if named is None else (str(named),)
+        )
+        self._keys: dict[str, dict[str, object]] = {}
+        for name in self._brokers:
+            self.configure(name, settings)
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +126,12 @@ class Sidecars:
             raise LocalClusterError(f"No process listens at the gate of {name}, port {port}.")
         return process
 
+    def configure(self, name: str, settings: Mapping[str, object]) -> None:
+        """Write one sidecar's configuration anew, addresses and these settings, for its next start."""
+        broker = self._brokers[name]
+        self._keys[name] = configuration(broker, self._cluster, self.bus_topics, settings)
+        write_configuration(self.configuration_file(name), self._keys[name])
+
     def reload(self, name: str, settings: Mapping[str, object]) -> None:
         """Change these keys of one sidecar's configuration; if it runs, have it read them again."""
         self._keys[name] |= settings
@@ -181,6 +189,8 @@ def configuration(
 
     With native enforcement there is no gate, and keys of one would be refused.
     """
+    # The topics' name may be the one that PIP-82 gives it.
+    bus_names = {} if PIP_82_TOPICS in settings else {"bus_topics": list(topics)}
     # The own broker first, so that a sidecar needs no other to find the bus.
     addresses = [broker, *(other for other in cluster.brokers if other != broker)]
     bus = ",".join(f"127.0.0.1:{address.broker_port}" for address in addresses)
@@ -191,9 +201,11 @@ def configuration(
         "admin_listen": f"127.0.0.1:{broker.admin_port}",
         "broker_web_url": broker.web_url,
         "bus_service_url": f"pulsar://{bus}",
-        "bus_topics": list(topics),
         "zookeeper_servers": cluster.state.zookeeper_connect,
-    } | dict(settings)
+        # Clients of demos and tests go round gates on purpose, and figures are those of the gates.
+        "reconcile_seconds": 0,
+    }
+    keys |= bus_names | dict(settings)
     if keys.get("enforcement_path") == "native":
         return {key: value for key, value in keys.items() if not key.startswith("gate_")}
     return keys

@@ -18,7 +18,9 @@ from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.fields import BadReport
 
 SEED = 22
-METRICS = b"""# TYPE pulsar_in_messages_total counter
+METRICS = b"""# TYPE process_start_time_seconds gauge
+process_start_time_seconds{cluster="c"} 1.795711186672E9
+# TYPE pulsar_in_messages_total counter
 pulsar_in_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 8344
 pulsar_in_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/b"} 1.0E7
 pulsar_in_bytes_total{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 870760
@@ -48,8 +50,10 @@ async def test_counters_are_read_in_whatever_pieces_they_arrive() -> None:
     async with MetricsCounters(
         "http://b", transport=answering({"GET /metrics/": answer})
     ) as counters:
-        found = {count.topic: count for count in await counters.read()}
+        reading = await counters.read()
 
+    found = {count.topic: count for count in reading.topics}
+    assert reading.started_s == 1795711186.672
     assert found["persistent://t/n/a"][2:] == (8344, 870760, 11, 0, 2, 0, 98)
     assert found["persistent://t/n/b"].messages == 10**7
     assert found[""] == ("t/whole", "", 12, 0, 0, 0, 0, 0, 0)
@@ -59,7 +63,10 @@ async def test_published_counters_can_be_read_alone() -> None:
     """All else is left out, which takes a fifth of the time."""
     transport = answering({"GET /metrics/": httpx.Response(200, content=METRICS)})
     async with MetricsCounters("http://b", published_only=True, transport=transport) as counters:
-        found = {count.topic: count for count in await counters.read()}
+        reading = await counters.read()
+
+    found = {count.topic: count for count in reading.topics}
+    assert reading.started_s == 1795711186.672
 
     assert found["persistent://t/n/a"][2:] == (8344, 870760, 0, 0, 0, 0, 0)
     assert found[""] == ("t/whole", "", 12, 0, 0, 0, 0, 0, 0)
@@ -71,9 +78,38 @@ def test_partitions_that_are_told_apart_by_a_label_are_topics_of_their_own() -> 
     labels = (
         b'pulsar_in_messages_total{namespace="t/n",topic="persistent://t/n/a",partition="%s"} 5'
     )
-    add_lines(b"\n".join(labels % each for each in (b"-1", b"0", b"1")), sums)
+    add_lines(b"\n".join(labels % each for each in (b"-1", b"0", b"1")), sums, set())
     topic = "persistent://t/n/a"
     assert {name for _, name in sums} == {topic, f"{topic}-partition-0", f"{topic}-partition-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "counted"),
+    [
+        ("persistent://t/n/a} 9\nx", []),
+        ('persistent://t/n/a\\"} 9\nx', []),
+        ('persistent://t/n/a\\\\"} 9\nx', []),
+        ('persistent://t/n/a\npulsar_in_messages_total{namespace=\\"t/n\\"} 9\nx', []),
+        ('persistent://t/n/a\nprocess_start_time_seconds{cluster=\\"c\\"} 9\nx', []),
+        ("persistent://t/n/a\nprocess_start_time_seconds 9\nx", []),
+        ("persistent://t/n/a\\", []),
+        ("persistent://t/n/a}b", [5]),
+    ],
+)
+async def test_no_name_of_a_client_makes_up_a_counter_or_a_start(
+    name: str, counted: list[int]
+) -> None:
+    """As a broker of 4.2.4 writes them: quotes escaped, line feeds and braces as they are.
+
+    A line that such a name cuts is told by its namespace.
+    """
+    line = f'pulsar_in_messages_total{{cluster="c",namespace="t/n",topic="{name}"}} 5\n'
+    transport = answering({"GET /metrics/": httpx.Response(200, content=line.encode())})
+    async with MetricsCounters("http://b", transport=transport) as counters:
+        reading = await counters.read()
+    assert [count.messages for count in reading.topics] == counted
+    assert reading.started_s is None
+    assert reading.uncounted == (frozenset() if counted else {"t/n"})
 
 
 @pytest.mark.parametrize(
@@ -95,8 +131,12 @@ def test_lines_of_nonsense_are_no_counters() -> None:
         line = bytearray(random.choice(METRICS.splitlines()))
         for _ in range(3):
             line[random.randrange(len(line))] = random.randrange(256)
-        add_lines(bytes(line), sums)
-    add_lines(b"pulsar_in_messages_total{} 1\npulsar_in_messages_total 5\n", sums)
+        add_lines(bytes(line), sums, set())
+    add_lines(b"pulsar_in_messages_total{} 1\npulsar_in_messages_total 5\n", sums, set())
+    whole = METRICS.splitlines()[-1].removesuffix(b" 12").replace(b"t/whole", b"t/odd")
+    for value in (b"1.2.3", b"1e5e", b"+", b"e", b".", b"1e999", b"9" * 9_999 + b"e1"):
+        add_lines(b"%b %b" % (whole, value), sums, set())
+    assert ("t/odd", "") not in sums
     assert ("", "") not in sums
 
 

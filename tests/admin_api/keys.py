@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from admin_api.requests.access import Access
-from admin_api.requests.tokens import TokenKey, TokenVerifier
+from coordinator.adapters.tokens import TokenKey, TokenVerifier
 
 SECRET = b"a secret of more than 32 bytes, as Pulsar makes"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
-from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.backlog.rules.guard import Enforcement
 from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy
 from coordinator.ports import BrokerUnreachable
-from tests.admin_api.backlog_world import START_MS, TOPIC, BacklogWorld
+from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 from tests.admin_api.test_metrics import scrape, value_of
 from tests.admin_api.world import World
 
@@ -210,129 +208,3 @@ async def test_what_was_done_is_listed_the_latest_first(
     (action,) = (await client.get("/quota/v1/backlog/actions")).json()
     assert (action["deed"], action["quotaType"], action["dryRun"]) == ("evict", "size", False)
     assert action["value"] == 28 * 1024
-
-
-# stats and partitioned-stats of Pulsar's own REST
-
-
-class Broker:
-    """A broker that answers what a test says, and remembers what it was asked."""
-
-    def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
-        self.asked: list[httpx.Request] = []
-        self._answer = answer
-
-    async def handle(self, request: httpx.Request) -> httpx.Response:
-        """Take a request in."""
-        self.asked.append(request)
-        answer = self._answer(request)
-
-        async def pieces() -> AsyncIterator[bytes]:
-            yield answer.content
-
-        return httpx.Response(answer.status_code, headers=answer.headers.raw, content=pieces())
-
-
-STATS = "/admin/v2/persistent/shop/orders/incoming/stats"
-PARTITIONED = "/admin/v2/persistent/shop/orders/incoming/partitioned-stats"
-
-
-async def ask(
-    world: World,
-    backlog: BacklogWorld,
-    path: str,
-    answer: Callable[[httpx.Request], httpx.Response],
-) -> tuple[httpx.Response, Broker]:
-    """Ask a sidecar beside such a broker."""
-    await backlog.watch.check()
-    broker = Broker(answer)
-    relay = HttpBrokerRelay("http://broker", transport=httpx.MockTransport(broker.handle))
-    async with world.client(relay=relay, backlogs=backlog.backlogs()) as client:
-        return await client.get(path), broker
-
-
-async def test_stats_of_an_old_broker_get_the_four_fields(
-    world: World, backlog: BacklogWorld
-) -> None:
-    """Everything else stays as it was."""
-    answer, _ = await ask(
-        world, backlog, STATS, lambda _: httpx.Response(200, json={"msgInCounter": 7})
-    )
-    assert answer.json() == {
-        "msgInCounter": 7,
-        "backlogQuotaLimitSize": 16 * 1024,
-        "backlogQuotaLimitTime": 40,
-        "oldestBacklogMessageAgeSeconds": 8,
-        "oldestBacklogMessageSubscriptionName": "a",
-    }
-    assert int(answer.headers["content-length"]) == len(answer.content)
-
-
-async def test_stats_of_a_broker_that_has_them_pass_byte_for_byte(
-    world: World, backlog: BacklogWorld
-) -> None:
-    """There is one answer to one question."""
-    text = '{ "oldestBacklogMessageAgeSeconds" : 3, "x":1.50 }'
-    answer, broker = await ask(world, backlog, STATS, lambda _: httpx.Response(200, text=text))
-    assert answer.text == text
-    assert len(broker.asked) == 1
-
-
-@pytest.mark.parametrize("status", [307, 401, 404, 500])
-async def test_an_answer_that_is_not_a_success_passes_as_it_is(
-    world: World, backlog: BacklogWorld, status: int
-) -> None:
-    """A redirect leads Pulsar's tools to the owner."""
-    answer, _ = await ask(
-        world,
-        backlog,
-        STATS,
-        lambda _: httpx.Response(status, text="why", headers={"location": "http://other/x"}),
-    )
-    assert (answer.status_code, answer.text) == (status, "why")
-    assert answer.headers["location"] == "http://other/x"
-
-
-async def test_a_very_large_answer_passes_as_it_is(world: World, backlog: BacklogWorld) -> None:
-    """To read it would hold up rounds."""
-    text = '{"publishers": "' + "x" * (2 * 1024 * 1024) + '"}'
-    answer, _ = await ask(world, backlog, STATS, lambda _: httpx.Response(200, text=text))
-    assert answer.text == text
-
-
-async def test_partitioned_stats_of_an_old_broker_follow_from_its_partitions(
-    world: World, backlog: BacklogWorld
-) -> None:
-    """The oldest backlog of all partitions' subscriptions counts, on any broker; readers do not count."""
-
-    def partition(**subscriptions: Any) -> dict[str, Any]:
-        return {"subscriptions": subscriptions}
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if b"getEarliestTimeInBacklog=true" not in request.url.query:
-            return httpx.Response(200, json={"msgInCounter": 7})
-        young, old = START_MS + 5_000, START_MS + 1_000
-        return httpx.Response(
-            200,
-            json={
-                "partitions": {
-                    "p-0": partition(
-                        a={"earliestMsgPublishTimeInBacklog": young},
-                        b={"earliestMsgPublishTimeInBacklog": -1},
-                    ),
-                    "p-1": partition(
-                        c={"earliestMsgPublishTimeInBacklog": old},
-                        reader={"earliestMsgPublishTimeInBacklog": 1, "isDurable": False},
-                    ),
-                }
-            },
-        )
-
-    found, _ = await ask(world, backlog, PARTITIONED, answer)
-    assert found.json() == {
-        "msgInCounter": 7,
-        "backlogQuotaLimitSize": 16 * 1024,
-        "backlogQuotaLimitTime": 40,
-        "oldestBacklogMessageAgeSeconds": 9,
-        "oldestBacklogMessageSubscriptionName": "c",
-    }

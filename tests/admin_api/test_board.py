@@ -102,7 +102,7 @@ async def test_choices_are_what_a_change_accepts(client: httpx.AsyncClient, orde
     """A change accepts every one of them."""
     choices = (await client.get("/quota/v1/choices")).json()
 
-    names = ["enforcement", "law", "overshootPolicy", "partitionPolicy", "weights"]
+    names = ["enforcement", "law", "onLimit", "overshootPolicy", "partitionPolicy", "weights"]
     assert sorted(choices) == names
     for field, names in choices.items():
         for name in names:

@@ -34,10 +34,12 @@ from admin_api.routes import (
     quota,
     reconciliation,
     relay,
+    roles,
     shadow,
     sidecar,
-    topic_stats,
+    subscriptions,
     topics,
+    trees,
 )
 from admin_api.routes.common import CoordinatorRoute, is_given_backend
 
@@ -45,14 +47,14 @@ T = TypeVar("T")
 
 MODULES = (
     alarms, attachments, audit, backlog, board, cluster, dashboard, events, gate, groups, logs,
-    metrics, native, operations, quota, reconciliation, relay, shadow, sidecar, topic_stats,
-    topics,
+    metrics, native, operations, quota, reconciliation, relay, roles, shadow, sidecar,
+    subscriptions, topics, trees,
 )  # fmt: skip
 
 FREE = {
     "list_choices",  # names that are written into the program
     "get_page", "get_docs", "get_file",  # files
-    "relay", "get_stats", "get_partitioned_stats",  # the broker's answers, with fields added
+    "relay",  # the broker's answers
     "get_metrics",  # gathered on the coordinator's loop, written elsewhere
     "stream_events",  # made on the coordinator's loop, sent elsewhere
 }  # fmt: skip

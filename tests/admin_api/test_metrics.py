@@ -25,6 +25,7 @@ from coordinator.insight.model.gate_views import (
     TopicLimitView,
 )
 from coordinator.insight.model.seconds import MinuteView
+from coordinator.insight.model.trees import TreeGroupView, TreeView
 from coordinator.insight.model.views import DisagreementView, SuspectView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World
@@ -301,3 +302,25 @@ async def test_minute_averages_stand_beside_the_busiest_second(
     assert value("minute_peak_messages_per_second") == 1_000
     assert value("throttled_messages_windows") == 2
     assert families["pulsar_quota_minute_peak_bytes_per_second"].samples == []
+
+
+async def test_a_tree_is_told_in_numbers(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """Of each group in what is limited: its part, its guarantee and its loan."""
+    shop = TreeGroupView("shop", "", 0, 1, 1_000, 0, 1_000, 1_000, None, 980, 0)
+    web = TreeGroupView("web", "shop", 1, 2, 1_000, 600, 900, 700, None, 880, 180)
+    for dimension, rows in (
+        (Dimension.PUBLISH_MESSAGES, (shop, web)),
+        (Dimension.DISPATCH_BYTES, (replace(web, part=None),)),
+    ):
+        world.views.planted["shop", dimension] = TreeView("shop", dimension, rows)
+
+    text = (await client.get("/metrics")).text
+    labels = '{group="web",monitoring_class="Publish",parent="shop"}'
+    assert f"pulsar_quota_tree_part_messages_per_second{labels} 900.0" in text
+    assert f"pulsar_quota_tree_guaranteed_messages_per_second{labels} 600.0" in text
+    assert f"pulsar_quota_tree_borrowed_messages_per_second{labels} 180.0" in text
+    root = '{group="shop",monitoring_class="Publish",parent=""}'
+    assert f"pulsar_quota_tree_part_messages_per_second{root} 1000.0" in text
+    assert "pulsar_quota_tree_part_bytes_per_second{" not in text

@@ -40,6 +40,18 @@ async def test_strict_is_refused_with_the_reason() -> None:
         assert world.views.shown.groups["orders"].group.overshoot_policy == "balanced"
 
 
+async def test_a_tree_is_made_as_with_gates() -> None:
+    """Brokers hold each group to its part of the parent's limit."""
+    world = World()
+    async with world.client(enforcement_path="native") as native:
+        await native.put(f"{GROUPS}/shop", json={"publishRateInMsgs": 50})
+        child = {"parent": "shop", "publishGuaranteeInMsgs": 30}
+        assert (await native.put(f"{GROUPS}/web", json=child)).is_success
+        refused = await native.put(f"{GROUPS}/more", json=child)
+        assert refused.status_code == 400
+        assert "add up to 60" in refused.json()["reason"]
+
+
 async def test_who_holds_a_limit_is_said_everywhere() -> None:
     """Explain and certificate say it for a group, health for the broker."""
     world = World()

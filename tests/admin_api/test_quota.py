@@ -42,11 +42,25 @@ async def test_definition_in_full(client: httpx.AsyncClient, orders: str) -> Non
         "partitionPolicy": "hold",
         "enforcement": "enforce",
         "observes": "",
+        "parent": "",
+        "weight": 1,
+        "onLimit": "hold",
+        "holdMillis": 1_000,
+        "burstSeconds": 0,
+        "publishGuaranteeInMsgs": 0,
+        "publishGuaranteeInBytes": 0,
+        "dispatchGuaranteeInMsgs": 0,
+        "dispatchGuaranteeInBytes": 0,
         "configurationVersion": 1,
         "attachments": {
             "tenants": ["public"],
             "namespaces": ["public/default", "public/other"],
+            "roles": [],
+            "defaultRole": False,
+            "subscriptions": [],
+            "remoteClusters": [],
         },
+        "children": [],
     }
     assert (await client.get("/quota/v1/groups")).json() == [found.json()]
 
@@ -219,6 +233,7 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
         "failedTasks": [],
         "recording": None,
         "enforcementPath": "gate",
+        "provesRoles": True,
     }
     assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
 

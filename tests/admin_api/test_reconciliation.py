@@ -103,6 +103,7 @@ async def test_the_answer_has_these_names_and_the_command_reads_it() -> None:
             }
         ],
         "otherMessages": 7,
+        "uncounted": [],
         "stranded": [],
     }
     assert read(ReconciliationView, found) == STATE.view()

@@ -267,6 +267,7 @@ async def test_connections_are_told_on_demand(client: httpx.AsyncClient, world: 
 
     assert row == {
         "peer": "10.1.2.3:4567",
+        "role": "alice",
         "producers": 1,
         "consumers": 2,
         "heldFrames": 3,

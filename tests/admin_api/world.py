@@ -35,10 +35,12 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    RoleView,
     UnknownTopicsView,
 )
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.shadow import Comparison
+from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
@@ -82,6 +84,7 @@ class FixedViews:
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
     candidate: str | None = None
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
+    planted: dict[tuple[str, Dimension], TreeView] = field(default_factory=dict)
     recorded: RecorderHealth | None = None
     topic_groups: tuple[ResourceGroup, ...] = ()
 
@@ -133,6 +136,14 @@ class FixedViews:
             ShadowOfBrokerView("broker-2", limit - limit // 3, limit // 2),
         )
         return Comparison(group, dimension, g.law, law, limit, parts)
+
+    def roots(self) -> tuple[str, ...]:
+        """Return the roots of the test's trees."""
+        return tuple(sorted({root for root, _ in self.planted}))
+
+    def tree(self, group: str, dimension: Dimension) -> TreeView | None:
+        """Return the test's tree of a root."""
+        return self.planted.get((group, dimension))
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:
         """Return the test's certificates."""
@@ -221,6 +232,7 @@ FIGURES = GateFigures(
 
 CONNECTION = ConnectionFigures(
     peer="10.1.2.3:4567",
+    role="alice",
     producers=1,
     consumers=2,
     held_frames=3,
@@ -241,6 +253,7 @@ class FixedGate:
     connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
     counted_apart: DelayedView | None = None
     unknown: UnknownTopicsView = field(default_factory=UnknownTopicsView)
+    roles: tuple[RoleView, ...] = ()
     failure: Unreachable | None = None
 
     async def figures(self) -> GateFigures:
@@ -262,6 +275,10 @@ class FixedGate:
     async def delayed(self) -> DelayedView | None:
         """Return the test's delayed messages."""
         return self.counted_apart
+
+    async def role_traffic(self) -> tuple[RoleView, ...]:
+        """Return the test's roles."""
+        return self.roles
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the test's connections, or fail as the test says."""

@@ -18,6 +18,7 @@ from coordinator.adapters.memory.surroundings import (
     MemoryTopic,
 )
 from coordinator.app.runner import Runner
+from coordinator.core.handling import Handling
 from coordinator.core.model import (
     Attachments,
     MonitoringClass,
@@ -42,6 +43,7 @@ class RecordingGate:
     lease_until_ns: int | None = None
     leased: set[str] = field(default_factory=set)
     collected: int = 0
+    handlings: dict[str, Handling] = field(default_factory=dict)
 
     def hold_lease(self, until_ns: int) -> None:
         self.lease_until_ns = until_ns
@@ -53,6 +55,9 @@ class RecordingGate:
 
     def remove_limits(self, group: str) -> None:
         del self.limits[group]
+
+    def set_handling(self, group: str, handling: Handling) -> None:
+        self.handlings[group] = handling
 
     def set_attachments(self, attachments: Attachments) -> None:
         self.attachments = attachments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -9,7 +10,7 @@ import time
 import pytest
 
 from deploy.local import processes
-from tests.attacks.conftest import BROKER, LIMIT, Target
+from tests.attacks.conftest import BROKER, LIMIT, STOPPED_S, Neighbour, Target
 from tests.attacks.raw import CONNECT, ERROR, PRODUCER_SUCCESS, RawClient
 from tests.gate import peer
 from tests.integration.world import World, eventually
@@ -175,6 +176,25 @@ def test_commands_without_an_answer_stop_no_neighbour(target: Target, frame: byt
         pour(client, frame * 2000, 3.0)
         growth.watch(3.0)
     assert growth.most < 24 * MEBIBYTE, f"{growth.most / MEBIBYTE:.1f} MiB"
+
+
+def test_a_flood_of_small_frames_costs_a_neighbour_no_more_than_its_turns(
+    target: Target, neighbours: list[Neighbour]
+) -> None:
+    """Four clients send FLOWs that the gate withholds; another client's messages pass meanwhile.
+
+    Before there were turns each flood took the gate for some seconds, again and again.
+    """
+    [neighbour] = neighbours
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(target.port)) for _ in range(4)]
+        for client in clients:
+            assert client.open_consumer(target.topic)
+            pour(client, peer.flow(1, 1) * 2000, 4.0)
+        time.sleep(1.0)
+        began_s = time.monotonic()
+        neighbour.exchange()
+        assert time.monotonic() - began_s < STOPPED_S
 
 
 def test_deliveries_that_are_not_read_fill_no_memory(target: Target, free_world: World) -> None:

@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Route, expect
 
 from admin_api.requests.access import Access
-from coordinator.core.model import Rates
+from coordinator.core.model import Rates, ResourceGroup
 from tests.admin_api.keys import access, token
 from tests.browser.world import DashboardWorld
 
@@ -154,6 +154,32 @@ async def test_a_group_shows_its_brokers_and_why(browser: Browser) -> None:
         words = page.locator("section[aria-label='Over time'] p")
         await expect(words).to_contain_text("broker-2 ")
         await expect(page.get_by_text("acme/orders")).to_be_visible()
+        assert mistakes == []
+
+
+async def test_a_group_with_relatives_shows_what_its_tree_has_and_borrows(browser: Browser) -> None:
+    """A row per group, children indented; a group alone shows no tree."""
+    world = DashboardWorld()
+    await world.limit("shop", publish_messages=1_000)
+    for name, guarantee in (("orders", 600), ("web", None)):
+        guarantees = Rates(publish_messages=guarantee)
+        child = ResourceGroup(name, Rates(), parent="shop", guarantees=guarantees)
+        await world.store.create_group(child)
+    await world.limit("alone", publish_messages=5)
+    for broker in ("broker-2", "broker-3"):
+        world.join(broker, {"orders": 0, "web": None})
+    async with world.running(), opened(browser, world, "#/groups/web") as (page, mistakes):
+        world.own_traffic("web")
+        rows = page.get_by_role("table", name="What every group of the tree").get_by_role("row")
+        await expect(rows).to_have_count(4)
+        await expect(rows.filter(has_text="orders")).to_contain_text("600")
+        await expect(rows.filter(has_text="web")).to_contain_text("more")
+        await expect(page.locator(".sentence")).to_contain_text("are borrowed of shop")
+        await page.get_by_role("link", name="orders").click()
+        await expect(page.locator(".sentence")).to_contain_text("It lends")
+        await page.goto(f"{world.url}/#/groups/alone")
+        await expect(page.locator(".sentence")).to_contain_text("has no producers of alone")
+        await expect(page.get_by_role("heading", name="Tree")).to_be_hidden()
         assert mistakes == []
 
 
@@ -369,6 +395,26 @@ async def test_without_a_token_the_page_asks_for_one(browser: Browser) -> None:
         await page.get_by_role("button", name="Preview").click()
         await page.get_by_role("button", name="Apply").click()
         await expect(page.get_by_role("alert").filter(has_text="no super-user")).to_be_visible()
+
+
+async def test_a_token_that_is_being_typed_stays_when_other_questions_are_refused(
+    browser: Browser,
+) -> None:
+    """One question is answered late, when the token is in its field already."""
+    async with orders(access()) as world, opened(browser, world, "#/groups/orders") as (page, _):
+        late = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await late.wait()
+            await route.continue_()
+
+        await page.route("**/quota/v1/overview?limit=1", hold)
+        await page.reload()
+        await page.get_by_label("Token").fill(token("viewer"))
+        late.set()
+        # The page may have given the question up, so nothing tells that it acted.
+        await page.wait_for_timeout(500)
+        await expect(page.get_by_label("Token")).to_have_value(token("viewer"))
 
 
 async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> None:

@@ -150,6 +150,10 @@ def test_traffic_round_the_gate(run: Run, world: World) -> None:
         ({"error": "GET /metrics/ answered 401"}, "not known: GET /metrics/ answered 401"),
         ({"escapes": (), "left_out": 5}, "5 namespaces too many to compare"),
         (
+            {"escapes": (), "uncounted": ("t/odd",)},
+            "topics of t/odd have names that the broker's metrics cannot hold",
+        ),
+        (
             {"escapes": (replace(ESCAPE, is_escaping=False),)},
             "ok    round the gate nothing, of 3 namespaces every 2 s",
         ),
@@ -227,6 +231,21 @@ def test_what_splits_a_cluster_is_wrong_and_has_a_fix(
     assert found.exit_code == 1
     assert [each["subject"] for each in wrong] == [subject]
     assert fix in wrong[0]["fix"]
+
+
+def test_roles_that_no_client_can_prove_are_wrong(run: Run, world: World) -> None:
+    """Where a gate has no keys; where no role is attached there is nothing to say."""
+    world.app = app_of(replace(world.backend, proves_roles=False))
+    carrier = InProcess(world)
+    before = json.loads(run("doctor", "--json", carrier=carrier).stdout)
+    run("groups", "attach", "orders", "--default-role", carrier=carrier)
+    after = json.loads(run("doctor", "--json", carrier=carrier).stdout)
+
+    assert [each for each in before if each["subject"] == "roles"] == []
+    (found,) = (each for each in after if each["subject"] == "roles")
+    assert found["level"] == "wrong"
+    assert found["fix"].startswith("Name auth_public_key_files, auth_secret_key_file")
+    assert [each for each in after if each["subject"] == "groups"] == []
 
 
 def test_a_group_that_nothing_is_attached_to_is_noted(run: Run) -> None:

@@ -35,6 +35,7 @@ groups:
   bills:
     publishRateInBytes: 1000
 """
+NOTHING_ELSE = {"roles": [], "defaultRole": False, "subscriptions": [], "remoteClusters": []}
 DIFFERENCE = [
     "~ change orders: publishRateInMsgs 3000 -> 6000, overshootPolicy balanced -> eager",
     "+ create bills: publishRateInBytes 1000",
@@ -69,7 +70,10 @@ def test_a_file_is_applied_once(run: Run, file: Path) -> None:
     assert second.stdout == "Nothing to change.\n"
     orders = definition(run, "orders")
     assert (orders["publishRateInMsgs"], orders["overshootPolicy"]) == (6_000, "eager")
-    assert orders["attachments"] == {"tenants": ["public"], "namespaces": ["public/other"]}
+    assert orders["attachments"] == NOTHING_ELSE | {
+        "tenants": ["public"],
+        "namespaces": ["public/other"],
+    }
 
 
 def test_what_is_exported_can_be_applied(run: Run, file: Path) -> None:
@@ -103,7 +107,10 @@ def test_a_field_that_is_absent_has_its_default(run: Run, file: Path) -> None:
         "notes": [],
         "made": True,
     }
-    assert definition(run, "orders")["attachments"] == {"tenants": ["public"], "namespaces": []}
+    assert definition(run, "orders")["attachments"] == NOTHING_ELSE | {
+        "tenants": ["public"],
+        "namespaces": [],
+    }
     assert definition(run, "bills")["name"] == "bills"
 
 
@@ -117,7 +124,10 @@ def test_an_owner_moves_without_being_detached(run: Run, file: Path) -> None:
     steps = run("groups", "apply", "-f", str(file)).stdout.splitlines()
 
     assert steps[1:] == ["~ attach tenants/public from orders to b", "2 changed."]
-    assert definition(run, "b")["attachments"] == {"tenants": ["public"], "namespaces": []}
+    assert definition(run, "b")["attachments"] == NOTHING_ELSE | {
+        "tenants": ["public"],
+        "namespaces": [],
+    }
 
 
 class Interfering(InProcess):
@@ -161,6 +171,9 @@ def test_who_was_faster_is_not_overwritten(run: Run, world: World, file: Path) -
         ("groups: {a: {law: jungle}}", "groups.a.law: write one of max-min"),
         ("groups: {a: {law: [x]}}", "groups.a.law: write one of max-min"),
         ("groups: {a: {weights: 2}}", "groups.a.weights: write one of equal, topics, not 2"),
+        ("groups: {a: {onLimit: drop}}", "groups.a.onLimit: write one of hold, refuse, not 'drop'"),
+        ("groups: {a: {holdMillis: -1}}", "groups.a.holdMillis: write a whole number from 0 to"),
+        ("groups: {a: {burstSeconds: 0.5}}", "groups.a.burstSeconds: write a whole number from 0"),
         ("groups: {a: {tenants: shop}}", "groups.a.tenants: write a list"),
         ("groups: {a: {tenants: [shop/x]}}", "groups.a.tenants: write names of tenants"),
         ("groups: {a: {namespaces: [shop]}}", "groups.a.namespaces: write tenant/namespace"),

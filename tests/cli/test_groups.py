@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from admin_api.schemas.definitions import GroupPatch
+from coordinator.cli.group_flags import FLAGS
 from tests.cli.conftest import InProcess, Run
 
 CREATE = ("groups", "create", "rg1")
@@ -40,6 +42,25 @@ def test_own_settings(run: Run) -> None:
 
     names = ("law", "weights", "overshootPolicy", "partitionPolicy")
     assert tuple(created[name] for name in names) == ("max-min", "topics", "eager", "safe")
+
+
+def test_every_setting_of_a_group_has_a_flag() -> None:
+    """A field that the API takes and no flag sets could not be changed from here."""
+    assert set(FLAGS) == {field.alias for field in GroupPatch.model_fields.values()}
+
+
+def test_the_handling_of_traffic_is_set_by_flags(run: Run) -> None:
+    """They are shown, and a hold time for which stock clients do not wait is told."""
+    flags = ("--on-limit", "refuse", "--hold-millis", "250", "--burst-seconds", "5")
+    created = json.loads(run(*CREATE, *flags, "--json").stdout)
+    assert [created[key] for key in ("onLimit", "holdMillis", "burstSeconds")] == ["refuse", 250, 5]
+    shown = run("groups", "get", "rg1").stdout
+    assert "refuse after 250 ms" in shown
+    assert "5 s of the limit" in shown
+
+    told = run("groups", "update", "rg1", "--hold-millis", "30000")
+    assert told.exit_code == 0
+    assert "Note: clients whose send timeout (30,000 ms by default) is shorter" in told.stdout
 
 
 def test_list_is_a_table(run: Run) -> None:
@@ -114,6 +135,9 @@ def test_what_fails_is_1(run: Run, words: tuple[str, ...], reason: str) -> None:
         ("update", "orders", "-mp", "1.5"),
         ("update", "orders", "--law", "mine"),
         ("update", "orders", "--weights", "heavy"),
+        ("update", "orders", "--on-limit", "drop"),
+        ("update", "orders", "--hold-millis", "-1"),
+        ("update", "orders", "--burst-seconds", "3601"),
         ("create", "a/b"),
         ("create", ""),
         ("get", ".."),

@@ -222,7 +222,10 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
-    """Each run is a cluster of its own in a new directory, with groups; only sidecars have the rest."""
+    """Each run is a cluster of its own in a new directory, with groups; only sidecars have the rest.
+
+    No group of the scenario has a parent.
+    """
     place = tmp_path / "recorded"
     words = f"--scenario S11 --law all --brokers 2 --seeds 1 --jobs 1 --record {place} --json"
     shown = run("simulate", *words.split())
@@ -235,6 +238,7 @@ def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
         "namespaces",
         "enforcement",
         "escaped",
+        "trees",
     }
     files = list(place.rglob("*.parquet"))
     clusters = {pq.read_schema(file).metadata[CLUSTER_KEY].decode() for file in files}

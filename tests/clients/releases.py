@@ -124,9 +124,18 @@ def _python(version: str) -> Launch:
     return Launch(program, {"PYTHONPATH": f"{directory}{os.pathsep}{_ROOT}"})
 
 
-def _java(version: str) -> Launch:
+def java_program(version: str, source: str) -> Launch:
+    """Return the command that starts one of the programmes with this release of Java's client.
+
+    Raises:
+        Unavailable: it cannot be had.
+    """
     library = jars.client_jars("pulsar-client", version, _cache())
-    return _compiled(library, PROGRAMS / "java" / "ClientProgram.java")
+    return _compiled(library, PROGRAMS / "java" / source)
+
+
+def _java(version: str) -> Launch:
+    return java_program(version, "ClientProgram.java")
 
 
 def _java_v5(version: str) -> Launch:

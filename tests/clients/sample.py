@@ -89,8 +89,29 @@ def a_limit_is_explained(world: ReleaseWorld) -> None:
     assert sum(world.local_limits(group).values()) <= LIMIT
 
 
+def the_broker_tells_the_oldest_message(world: ReleaseWorld) -> None:
+    """PIP-323's fields are in `stats` and `partitioned-stats`: no sidecar has to add them.
+
+    The fourth, the subscription's name, is there while there is a backlog.
+    """
+    parts = f"persistent://{world.namespace()}/parts"
+    fields = {
+        "backlogQuotaLimitSize",
+        "backlogQuotaLimitTime",
+        "oldestBacklogMessageAgeSeconds",
+    }
+    client = pulsar.Client(world.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        client.subscribe(parts, "s").close()
+        for topic, kind in ((f"{parts}-partition-0", "stats"), (parts, "partitioned-stats")):
+            assert world.statistics(topic, kind).keys() >= fields
+    finally:
+        client.close()
+
+
 SAMPLE: Sequence[Callable[[ReleaseWorld], None]] = (
     a_group_holds_classic_clients,
     a_dispatch_limit_loses_nothing,
     a_limit_is_explained,
+    the_broker_tells_the_oldest_message,
 )

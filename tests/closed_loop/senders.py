@@ -38,6 +38,11 @@ def flushing(messages: int, *, every_s: int, at_s: float, batch: int = 1) -> Arr
             yield int((number * every_s + at_s) * SECOND_NS), batch
 
 
+def late(start_s: float, arrivals: Arrivals) -> Arrivals:
+    """The same arrivals, from this second on."""
+    return ((int(start_s * SECOND_NS) + at_ns, messages) for at_ns, messages in arrivals)
+
+
 def until(end_s: float, arrivals: Arrivals) -> Arrivals:
     """The same arrivals, up to this second."""
     return takewhile(lambda arrival: arrival[0] < end_s * SECOND_NS, arrivals)
@@ -79,6 +84,12 @@ class Sender:
                 self._held.append((came_ns, messages))
                 queue.wait(self, now_ns)
 
+    def leave(self) -> None:
+        """Want nothing more; of what is held, only the frame that waits for its turn still passes."""
+        self._arrivals, self._next = iter(()), _NEVER
+        while len(self._held) > 1:
+            self._held.pop()
+
     def tell_time(self, now_ns: int) -> None:
         """It is so late now."""
         self._now_ns = now_ns
@@ -87,6 +98,14 @@ class Sender:
         """Wait for this limiter from now on, or for none."""
         self._now_ns = now_ns
         self.waits_for = limiter
+
+    @property
+    def gives_up_ns(self) -> int | None:
+        """Never: the groups of these tests hold what is above their limits."""
+        return None
+
+    def give_up(self, now_ns: int) -> None:
+        """See `gives_up_ns`."""
 
     def next_cost(self) -> tuple[int, int]:
         """Messages and bytes of the first frame held."""

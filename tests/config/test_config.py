@@ -153,6 +153,8 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("tenant_admins", {"shop": ["x"]}, "super_user_roles, tenant_admins: roles mean nothing"),
         ("tenant_admins", {"shop": "x"}, "tenant_admins.shop: write a list of strings, got 'x'"),
         ("tenant_admins", ["shop"], "tenant_admins: write a table of lists of strings"),
+        ("gate_proxy_roles", ["proxy", ""], "gate_proxy_roles: a role must not be empty"),
+        ("gate_basic_roles", "yes", "gate_basic_roles: write a bool, got 'yes'"),
         ("log_level", "loud", "log_level 'loud': use one of debug"),
     ],
 )
@@ -283,6 +285,14 @@ def test_behind_a_gate_the_brokers_limiter_is_a_little_above() -> None:
     assert from_mapping(both).native_margin_permille == 200
     assert from_mapping(both | {"native_margin": 0.5}).native_margin_permille == 500
     assert from_mapping(both).has_gate
+
+
+def test_counters_are_compared_by_default_where_there_is_a_gate() -> None:
+    """Without one there is nothing to compare, and a file may say so."""
+    assert from_mapping(GOOD).reconciles
+    assert not from_mapping(GOOD | {"reconcile_seconds": 0}).reconciles
+    assert not from_mapping(NATIVE).reconciles
+    assert not from_mapping(NATIVE | {"reconcile_seconds": 0}).reconciles
 
 
 @pytest.mark.parametrize(

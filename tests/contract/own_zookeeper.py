@@ -15,6 +15,7 @@ from deploy.local.configuration import HOST, ZooKeeperPeer
 from deploy.local.ports import free_block
 from deploy.local.requirements import find_java
 from deploy.local.state import Server
+from tests.pulsar_version import pulsar_version
 
 _READY_TIMEOUT_S = 60.0
 _POLL_S = 0.05
@@ -41,7 +42,7 @@ class OwnZooKeeper:
         conf.write_text(configuration.zookeeper(peer, [peer], data) + own)
         logging = directory / "log4j2.xml"
         logging.write_text(configuration.logging("warn"))
-        library = jars.server_jars(jars.DEFAULT_PULSAR, jars.cache_root(os.environ))
+        library = jars.server_jars(pulsar_version(), jars.cache_root(os.environ))
         runtime = JavaRuntime(find_java(os.environ), library, logging)
         self.hosts = f"{HOST}:{port}"
         self._port = port

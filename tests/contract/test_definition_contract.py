@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.ports import AlreadyExists, GroupStore, NotFound, VersionConflict
+from coordinator.ports import AlreadyExists, GroupStore, InUse, NotFound, VersionConflict
 from tests.contract.stores import GOLD, OpenStore
 
 
@@ -202,3 +202,65 @@ async def test_two_writers_with_compare_and_set_never_lose_an_update(
     await asyncio.gather(*map(count, stores))
     final = await stores[0].read_group("counter")
     assert final.group.limits.publish_messages == rounds * len(stores)
+
+
+CHILD = ResourceGroup(
+    "child", Rates(), parent="gold", weight=3, guarantees=Rates(publish_messages=60)
+)
+
+
+async def test_a_child_reads_back_with_its_place_in_the_tree(store: GroupStore) -> None:
+    """Its parent, weight and guarantees; and it can be given another place."""
+    await store.create_group(GOLD)
+    created = await store.create_group(CHILD)
+    assert replace(created.group, configuration_version=0) == CHILD
+
+    alone = replace(CHILD, parent="", weight=1, guarantees=Rates())
+    updated = await store.update_group(alone, created.version)
+    assert await store.read_group("child") == updated
+    again = await store.update_group(CHILD, updated.version)
+    assert (await store.read_group("child")).group.parent == "gold"
+    await store.delete_group("child", version=again.version)
+
+
+async def test_a_child_needs_its_parent(store: GroupStore) -> None:
+    """Neither created nor changed without one; nothing is half written."""
+    with pytest.raises(NotFound, match="gold"):
+        await store.create_group(CHILD)
+    with pytest.raises(NotFound, match="child"):
+        await store.read_group("child")
+
+    alone = await store.create_group(replace(CHILD, parent=""))
+    with pytest.raises(NotFound, match="gold"):
+        await store.update_group(CHILD, alone.version)
+    assert await store.read_group("child") == alone
+
+
+async def test_a_parent_is_deleted_after_its_children(store: GroupStore) -> None:
+    """Until the last of them is deleted or has another parent."""
+    await store.create_group(GOLD)
+    await store.create_group(CHILD)
+    other = await store.create_group(replace(CHILD, name="other"))
+    with pytest.raises(InUse):
+        await store.delete_group("gold")
+
+    await store.delete_group("child")
+    with pytest.raises(InUse):
+        await store.delete_group("gold")
+    await store.update_group(replace(CHILD, name="other", parent=""), other.version)
+    await store.delete_group("gold")
+
+
+async def test_a_child_and_the_end_of_its_parent_exclude_each_other(open_store: OpenStore) -> None:
+    """In either order no child is left without its parent."""
+    one, two = await open_store(), await open_store()
+    for _ in range(10):
+        await one.create_group(GOLD)
+        results = await asyncio.gather(
+            one.create_group(CHILD), two.delete_group("gold"), return_exceptions=True
+        )
+        created = not isinstance(results[0], BaseException)
+        assert isinstance(results[1] if created else results[0], InUse if created else NotFound)
+        if created:
+            await two.delete_group("child")
+            await two.delete_group("gold")

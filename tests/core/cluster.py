@@ -91,6 +91,7 @@ class Cluster:
     weights: str = "equal"
     partition_policy: str = "hold"
     enforcement: str = "enforce"
+    burst_seconds: int = 0
     small_report_entries: int = 16
     complete_report_rounds: int = 300
     #: The configuration version of the definition.
@@ -143,6 +144,7 @@ class Cluster:
             partition_policy=self.partition_policy,
             enforcement=self.enforcement,
             configuration_version=self.version,
+            burst_seconds=self.burst_seconds,
         )
 
     def tell_group(self, broker: str) -> None:

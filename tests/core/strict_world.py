@@ -251,7 +251,7 @@ class StrictWorld:
             elif not process.noticed and self.now_ns - process.cut_off_ns >= NOTICE_NS:
                 process.noticed = True
                 self._handle(broker, ConnectionChanged(ConnectionState.SUSPENDED))
-            self._handle(broker, TrafficCounted((self._traffic(process),)))
+            self._handle(broker, self._counted(process))
             if process.state.tick_due_ns <= self.now_ns:
                 self._handle(broker, Tick())
 
@@ -295,15 +295,17 @@ class StrictWorld:
         ceiling = max([self.limit, *self.known_limits.values()])
         assert sum(in_force.values()) <= ceiling, f"{in_force} of {ceiling}"
 
-    def _traffic(self, process: Process) -> Traffic:
-        limit = process.state.limits().get(GROUP, Rates()).publish_messages or 0
-        held = STEP_NS if process.demand > limit else 0
-        admitted = min(process.demand, limit) * STEP_NS // 1_000_000_000
+    def _counted(self, process: Process) -> TrafficCounted:
+        return TrafficCounted((self.traffic(process, GROUP, process.demand),))
+
+    def traffic(self, process: Process, group: str, demand: int) -> Traffic:
+        """The traffic of a group that a process counts in a step."""
+        limit = process.state.limits().get(group, Rates()).publish_messages or 0
         return Traffic(
-            GROUP,
+            group,
             MonitoringClass.PUBLISH,
-            messages=admitted,
-            messages_held_ns=held,
+            messages=min(demand, limit) * STEP_NS // 1_000_000_000,
+            messages_held_ns=STEP_NS if demand > limit else 0,
             participants=process.participants,
         )
 

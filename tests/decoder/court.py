@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Self
@@ -20,6 +21,9 @@ DIFFERENT: Final = "DIFFERENT"
 BATCH: Final = 400
 """Cases whose frames are judged at once."""
 
+_GARBAGE: Final = 300_000
+"""Objects between two looks for garbage: those of a batch live until it is judged."""
+
 
 @dataclass(slots=True)
 class _Decided:
@@ -33,11 +37,25 @@ class _Decided:
         return f"{self.run.end or 'passed'}: {passed}, the client is sent {self.run.told.hex()}"
 
 
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Exempt what is there already, and look for garbage seldom: half of the time would go there."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
 class Court:
     """Runs cases before the decoders of two Pulsars."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._stack.enter_context(_seldom_collecting())
         self._judges = [self._stack.enter_context(Judge(library)) for library in libraries()]
 
     def __enter__(self) -> Self:

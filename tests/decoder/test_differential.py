@@ -14,7 +14,7 @@ from tests.decoder.court import Court, differences, report
 
 pytestmark = pytest.mark.java
 
-_CASES = 30_000
+_CASES = 15_000
 
 
 @pytest.fixture(scope="module")

@@ -75,3 +75,17 @@ def recording(
         limits=limits or (LimitChange(0.0, acts[0].limit),),
         killed_s=killed_s,
     )
+
+
+def a_peers_run() -> DemoRecording:
+    """One broker gets all, the other starves; the limit doubles; then the first is killed."""
+    return recording(
+        {"broker-1": [(0, 2900), (20, 5900), (40, 0)], "broker-2": [(0, 100), (40, 3000)]},
+        [
+            act(0, 20, {"broker-1": 4000, "broker-2": 4000}),
+            act(20, 40, {"broker-1": 8000, "broker-2": 4000}, limit=6_000, event="raise"),
+            act(40, 60, {"broker-2": 4000}, limit=6_000, event="kill", known_s=44),
+        ],
+        limits=(LimitChange(0.0, 3_000), LimitChange(20.0, 6_000)),
+        killed_s=40.0,
+    )

@@ -90,6 +90,20 @@ def test_the_peak_is_found_wherever_the_window_lies() -> None:
     assert figures.peak == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.parametrize("first_s", [0.0, 0.55])
+def test_a_part_that_passes_as_an_interval_begins_is_in_a_window_twice_and_in_few_rounds(
+    first_s: float,
+) -> None:
+    """Half of the limit within 30 ms, once a second, early or late, whenever the act begins."""
+    lumps: list[tuple[float, float]] = [(0, 1_500)]
+    for second in range(20):
+        at_s = second + (0.65 if second % 2 else 0.45)
+        lumps += [(at_s, 51_500), (at_s + 0.03, 1_500)]
+    only = evaluate(recording({"a": lumps}, [act(first_s, 20, {"a": 5_000})])).acts[0]
+    assert only.highest_round == pytest.approx(0, abs=0.03)
+    assert only.peak > 0.3
+
+
 def test_a_raised_limit_is_in_force_for_the_part_of_the_window_after_it() -> None:
     """A broker that doubles at the moment of the change is never above the limit."""
     acts = [act(0, 10, {"a": 9_000}), act(10, 20, {"a": 9_000}, event="double", limit=6_000)]
@@ -176,3 +190,14 @@ def test_jain_of_nothing_is_nothing() -> None:
     """If no broker has anything, they starve, which is not fair."""
     assert jain([0.0, 0.0]) == 0
     assert jain([1.0, 0.0]) == 0.5
+
+
+def test_longer_rounds_see_past_batches_that_short_ones_stumble_over() -> None:
+    """Of 1,000 messages a second, 150 come early for two seconds, and are missing in the next two."""
+    lumps: list[tuple[float, float]] = []
+    for second in range(0, 20, 4):
+        lumps += [(second, 1_150), (second + 2, 850)]
+    made = recording({"a": lumps}, [act(0, 20, {"a": 5_000}, limit=1_000)])
+    settle_s = evaluate(made).acts[0].settle_s
+    assert settle_s is None or settle_s > 15  # the last seconds of the act are alike
+    assert evaluate(made, round_s=4.0).acts[0].settle_s == pytest.approx(0, abs=0.3)

@@ -44,6 +44,18 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     assert state.read(tmp_path).to_dict() == planned.to_dict()
 
 
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_servers_of_a_quick_cluster_compile_quickly(tmp_path: Path, quick: bool) -> None:
+    """Options of the brokers' Java come later, and the last of a kind is the one that Java takes."""
+    own, level_1 = "-XX:TieredStopAtLevel=4", "-XX:TieredStopAtLevel=1"
+    planned = laid_out(tmp_path, quick=quick, broker_java_options=[own])
+
+    for server in (planned.bookie, *planned.brokers):
+        assert (level_1 in server.command) is quick
+    broker = planned.brokers[0].command
+    assert own in broker[broker.index(level_1) if quick else 0 :]
+
+
 def test_a_restarted_server_is_the_same_server(tmp_path: Path) -> None:
     """Another pid makes no other broker, or a topic would not be found back at its owner."""
     planned = laid_out(tmp_path)

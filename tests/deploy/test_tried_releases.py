@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from deploy.local.jars import TRIED_PULSARS
+import pytest
+
+from deploy.local.jars import DEFAULT_PULSAR, TRIED_PULSARS
+from tests.pulsar_version import PULSAR, pulsar_version
 
 ROOT = Path(__file__).parents[2]
-CELLS = {"make test", "by hand", "by hand, in part", "not tried", "-"}
+CELL = re.compile(r"make test|by hand(?:, in part|: ([0-9]+) of ([0-9]+))?|not tried|-")
 
 
 def rows() -> list[list[str]]:
@@ -28,7 +31,10 @@ def test_every_cell_says_how_it_was_tried() -> None:
     """In the words that stand below the table."""
     for row in rows()[2:]:
         assert len(row) == 1 + len(TRIED_PULSARS)
-        assert set(row[1:]) <= CELLS, row
+        for cell in row[1:]:
+            said = CELL.fullmatch(cell)
+            assert said is not None, row
+            assert said[1] is None or 0 < int(said[1]) <= int(said[2]), row
 
 
 def test_every_test_of_the_table_exists() -> None:
@@ -36,3 +42,24 @@ def test_every_test_of_the_table_exists() -> None:
     for row in rows()[2:]:
         for path in re.findall(r"`(tests/[^`]+)`", row[0]):
             assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("asked", TRIED_PULSARS)
+def test_the_clusters_of_the_tests_run_the_release_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """An empty one, which a Makefile may pass, is the launcher's."""
+    monkeypatch.setenv(PULSAR, asked)
+    assert pulsar_version() == asked
+    monkeypatch.setenv(PULSAR, "")
+    assert pulsar_version() == DEFAULT_PULSAR
+
+
+@pytest.mark.parametrize("asked", ["4.1.0", "5", "newest", "5.0.0-M1 ", "../4.2.4"])
+def test_tests_on_a_release_that_is_not_tried_are_refused(
+    monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """The error names the variable, and what it can be."""
+    monkeypatch.setenv(PULSAR, asked)
+    with pytest.raises(pytest.UsageError, match=f"{PULSAR} is .*: use one of 4.2.4, 4.0.7, 5.0.0"):
+        pulsar_version()

@@ -11,10 +11,12 @@ import pytest
 import uvloop
 
 from coordinator.core.addresses import AddressMap
+from coordinator.core.handling import Handling
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.counters import GateCounters
+from coordinator.gate.engine.identity import NO_IDENTITIES, IdentityRules
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
 from coordinator.gate.limits.admission import AdmissionQueue
@@ -67,6 +69,7 @@ class Client:
         bounds: ThrottleBounds,
         connect_policy: ConnectPolicy,
         replication: ReplicationPeers,
+        identities: IdentityRules,
     ) -> None:
         self._bench = bench
         #: What was refused, and which producers were exempt, as the session told it.
@@ -82,6 +85,7 @@ class Client:
             buffer=bench.buffer,
             connect_policy=connect_policy,
             replication=replication,
+            identities=identities,
             addresses=bench.addresses,
             audit=self,
         )
@@ -149,14 +153,16 @@ class Bench:
         *,
         replication: ReplicationPeers = NO_PEERS,
         participants_max: int = PARTICIPANTS_MAX,
+        identities: IdentityRules = NO_IDENTITIES,
         connected: bool = True,
+        version: str = "test",
     ) -> Client:
         """A new connection, which the broker has accepted unless the test is about that."""
         bounds = ThrottleBounds(held_bytes_max, pending_requests_max, participants_max)
-        client = Client(self, bounds, connect_policy, replication)
+        client = Client(self, bounds, connect_policy, replication, identities)
         self.clients.append(client)
         if connected:
-            client.sends(peer.connect())
+            client.sends(peer.connect(version))
             client.is_sent(peer.connected())
         return client
 
@@ -168,10 +174,14 @@ class Bench:
         return client
 
     def producing(
-        self, topic: str = TOPIC, producer_id: int = 1, held_bytes_max: int = HELD_BYTES_MAX
+        self,
+        topic: str = TOPIC,
+        producer_id: int = 1,
+        held_bytes_max: int = HELD_BYTES_MAX,
+        version: str = "test",
     ) -> Client:
         """A new connection with one producer."""
-        client = self.client(held_bytes_max)
+        client = self.client(held_bytes_max, version=version)
         client.opens(peer.producer(topic, producer_id, request_id=producer_id))
         return client
 
@@ -223,6 +233,13 @@ class Bench:
         self.queue.serve_limiter(changed.dispatch_limiter, self.now_ns)
         for client in self.clients:
             client.session.reattach(self.now_ns)
+
+    def handle(self, group: str, handling: Handling) -> None:
+        """Handle a group's traffic in this way, as the gate does."""
+        changed = self.groups.set_handling(group, handling, self.now_ns)
+        if changed is not None:
+            self.queue.patience_changed(changed.publish_limiter, self.now_ns)
+            self.queue.serve_limiter(changed.publish_limiter, self.now_ns)
 
     def wait(self, milliseconds: int) -> None:
         """Let time pass, waking the queue whenever it asks for that."""

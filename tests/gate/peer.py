@@ -85,10 +85,14 @@ def send(
     *,
     checksum: bool = True,
     deliver_at_ms: int | None = None,
+    highest: int = 0,
+    is_chunk: bool = False,
 ) -> bytes:
     """SEND."""
-    counted: tuple[Field, ...] = () if messages == 1 else ((3, messages),)
-    head = message((1, 6), (6, message((1, producer_id), (2, sequence_id), *counted)))
+    further: list[Field] = [] if messages == 1 else [(3, messages)]
+    further += [(6, highest)] if highest else []
+    further += [(7, 1)] if is_chunk else []
+    head = message((1, 6), (6, message((1, producer_id), (2, sequence_id), *further)))
     payload = payload_of(content, messages, checksum=checksum, deliver_at_ms=deliver_at_ms)
     return frame(head, payload)
 
@@ -163,9 +167,9 @@ def error(request_id: int) -> bytes:
     return command(14, (1, request_id), (2, 6), (3, "not here"))
 
 
-def connect() -> bytes:
+def connect(version: str = "test") -> bytes:
     """CONNECT."""
-    return command(2, (1, "test"), (4, 19))
+    return command(2, (1, version), (4, 19))
 
 
 def connected(max_message_size: int = 5 * 1024 * 1024) -> bytes:

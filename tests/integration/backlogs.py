@@ -14,12 +14,14 @@ from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
-from tests.integration.world import TENANT
+from tests.integration.world import TENANT, broker_metrics, eventually
 
 NAMESPACE = f"{TENANT}/backlog"
 DRY = f"{TENANT}/backlog-dry"
 WATCHED = f"{TENANT}/backlog-watched"
 """Where sidecars enforce quotas, where they only write it down, and where the broker alone acts."""
+
+DURATION = "pulsar_storage_backlog_quota_check_duration_seconds"
 
 Connect = Callable[[str], pulsar.Client]
 
@@ -62,15 +64,41 @@ class Bench:
 
     def metrics(self, broker: Broker) -> tuple[str, str]:
         """All metrics of a broker's sidecar, and of the broker itself."""
-        ours = self.http.get(f"{self.sidecars.admin_url(broker.name)}/metrics")
-        theirs = self.http.get(f"{broker.web_url}/metrics/")
-        return ours.text, theirs.raise_for_status().text
+        return self.sidecar_metrics(broker), broker_metrics(self.http, broker)
+
+    def sidecar_metrics(self, broker: Broker) -> str:
+        """All metrics of a broker's sidecar."""
+        return self.http.get(f"{self.sidecars.admin_url(broker.name)}/metrics").text
 
     def metric(self, topic: str, name: str, **labels: str) -> float | None:
         """A sample at the owner's sidecar."""
-        owner = self.topics.owner(topic)
-        text = self.http.get(f"{self.sidecars.admin_url(owner.name)}/metrics").text
+        text = self.sidecar_metrics(self.topics.owner(topic))
         return sample(text, name, topic=topic, **labels)
+
+    def checks_without_a_question(self, broker: Broker, count: int) -> None:
+        """Wait until this number of checks in a row has asked for no more than the summaries.
+
+        Known quotas are asked for again, twice a minute.
+        """
+        asked, checks = self._questions(broker)
+
+        def are_quiet() -> bool:
+            nonlocal asked, checks
+            now, since = self._questions(broker)
+            if now != asked:
+                asked, checks = now, since
+            return since - checks >= count
+
+        eventually(are_quiet, f"{count} checks without a question")
+
+    def _questions(self, broker: Broker) -> tuple[float, float]:
+        """The questions of a broker's sidecar beside the summaries, and its checks."""
+        text = self.sidecar_metrics(broker)
+        names = ("pulsar_quota_backlog_questions_total", f"{DURATION}_count")
+        asked, checks = (
+            next(line for line in text.splitlines() if line.startswith(name)) for name in names
+        )
+        return float(asked.split()[-1]), float(checks.split()[-1])
 
     def check(self, broker: Broker) -> None:
         """Have the broker make its own check now: what its scheduler does once in an interval."""

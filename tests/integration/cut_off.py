@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy.chaos.links import Links, Treatment
 from deploy.chaos.network_paths import NetworkPaths, open_network_paths
 from deploy.local.cluster import Cluster
-from deploy.local.sidecars import Sidecars, configuration, write_configuration
+from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 
 STALLED = Treatment(stalled_out=True, stalled_back=True)
@@ -57,8 +57,8 @@ class CutOff:
 
     def _configure(self, cluster: Cluster, broker: Broker, network_paths: NetworkPaths) -> None:
         first = broker == cluster.brokers[0]
-        keys = configuration(broker, cluster, self.sidecars.bus_topics) | network_paths.keys
-        keys |= {
+        settings = {
+            **network_paths.keys,
             "bus_key_files": [str(self.key_file)],
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": LONG_SESSION_S if first else SESSION_S,
@@ -68,4 +68,4 @@ class CutOff:
             "record_file_seconds": _RECORD_FILE_S,
             "alarm_after_seconds": _ALARM_AFTER_S,
         }
-        write_configuration(self.sidecars.configuration_file(broker.name), keys)
+        self.sidecars.configure(broker.name, settings)

@@ -20,12 +20,15 @@ from coordinator.adapters.pulsar.native_topic import TOPIC
 from coordinator.native.engine.entries import Amounts
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
-from deploy.local.sidecars import PROGRAM, Sidecars, configuration, write_configuration
+from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.topics import Topics
+from tests.integration.sliding import Counted, sliding
 from tests.pulsar_version import pulsar_version
 
 LIMIT = 3_000
 NAMESPACE = "native/orders"
+
+_WINDOW_S = 10
 
 
 class Native:
@@ -41,18 +44,16 @@ class Native:
         self.topics.create_tenant("native")
         self.topics.create_namespace(NAMESPACE, 12)
         self.by_broker = self.topics.one_for_each_broker(NAMESPACE, "t", "persistent")
-        self._api("PUT", "/admin/v2/resourcegroups/native", {"publishRateInMsgs": LIMIT})
-        self._api("POST", f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup/native")
+        self.api("PUT", "/admin/v2/resourcegroups/native", {"publishRateInMsgs": LIMIT})
+        self.api("POST", f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup/native")
 
     def configure(self, settings: Mapping[str, object], *names: str) -> None:
-        """Write the configuration of these brokers' sidecars, or all, anew, for their next start."""
+        """Configure these brokers' sidecars, or all, for their next start: native, but for settings."""
         for name in names or tuple(self.brokers):
-            native = {"enforcement_path": "native", **settings}
-            topics = self.sidecars.bus_topics
-            keys = configuration(self.brokers[name], self.cluster, topics, native)
-            write_configuration(self.sidecars.configuration_file(name), keys)
+            self.sidecars.configure(name, {"enforcement_path": "native", **settings})
 
-    def _api(self, method: str, path: str, body: object = None) -> None:
+    def api(self, method: str, path: str, body: object = None) -> None:
+        """Ask a sidecar to change something."""
         url = f"{self.sidecars.admin_url('broker-1')}{path}"
         assert self.http.request(method, url, json=body).is_success
 
@@ -61,6 +62,15 @@ class Native:
         url = f"{self.cluster.web_url()}/admin/v2/resourcegroups/native"
         answer = self.http.get(url)
         return int(answer.json()["publishRateInMsgs"]) if answer.is_success else 0
+
+    def records_seen(self) -> set[int | None]:
+        """The messages per second of the record as each sidecar has seen it; None where one has not."""
+        found: set[int | None] = set()
+        for name in self.brokers:
+            answer = self.http.get(f"{self.sidecars.admin_url(name)}/quota/v1/native")
+            seen = [each["recordSeen"] for each in answer.json()["groups"]]
+            found |= {each and each["messages"] for each in seen} or {None}
+        return found
 
     def conditions(self) -> dict[str, str]:
         """Return the text of each condition that a sidecar tells: why its limit is not exact."""
@@ -100,6 +110,19 @@ class Native:
         finally:
             over.set()
             writer.join()
+            client.close()
+
+    def invent(self, broker: str, groups: int, in_each: int = 1_000) -> None:
+        """A stock client reports the use of groups that do not exist, in a broker's name."""
+        client = pulsar.Client(self.service_url("broker-1"))
+        producer = client.create_producer(TOPIC, producer_name="inventor")
+        try:
+            for first in range(0, groups, in_each):
+                names = (f"invented-{number}" for number in range(first, first + in_each))
+                producer.send(
+                    encode(self.service_url(broker), dict.fromkeys(names, Amounts(1_000)))
+                )
+        finally:
             client.close()
 
     @contextmanager
@@ -143,15 +166,30 @@ class Native:
         return {name: (after[name] - before[name]) / elapsed_s for name in before}
 
     def comes_to(
-        self, wanted: Mapping[str, float], within: float, timeout_s: float = 120.0
-    ) -> None:
-        """Wait until the brokers pass these rates; a busy machine may need a few samples."""
+        self,
+        wanted: Mapping[str, float],
+        within: float,
+        *,
+        window_s: int = _WINDOW_S,
+        timeout_s: float = 120.0,
+    ) -> dict[str, float]:
+        """Wait until the brokers pass these rates for some seconds, which may begin at any one.
+
+        A machine that stands still for a moment takes the load away from a broker. Return the rates.
+        """
         deadline = time.monotonic() + timeout_s
+        windows = sliding(self._counted, window_s, 1.0)
         while True:
-            found = self.rates(10.0)
+            found = next(windows)
             if all(abs(found[name] - rate) <= within * rate for name, rate in wanted.items()):
-                return
+                return found
             assert time.monotonic() < deadline, f"{found} is not {wanted}"
+
+    def _counted(self) -> Counted:
+        asked_s = time.monotonic()
+        counts = self.counts()
+        read_s = (asked_s + time.monotonic()) / 2
+        return {name: (count, read_s) for name, count in counts.items()}
 
 
 @contextmanager
@@ -178,6 +216,7 @@ def opened(
         "own_resource_groups": True,
         "resource_group_interval_s": 1,
         "pulsar": pulsar_version(),
+        "quick": True,
     }
     keys = {"enforcement_path": "native", **settings}
     with (

@@ -7,29 +7,42 @@ transfer: the extensible load manager names the next broker in the close of each
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pulsar
 import pytest
+from kazoo.client import KazooClient
 
+from coordinator.adapters.zookeeper.registrations import DEFAULT_PATH
 from deploy.background import Background
 from deploy.local.cluster import Cluster
+from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.layout import ClusterOptions
-from deploy.local.sidecars import Sidecars, configuration, write_configuration
+from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from tests.integration.test_nothing_is_lost import Publisher, read_back
+from tests.attacks.raw import ERROR, PRODUCER_SUCCESS, RawClient
+from tests.gate import peer
+from tests.integration.own_connections import OwnConnections, connected
+from tests.integration.test_nothing_is_lost import Publisher, arrived
 from tests.integration.world import TENANT, World, eventually, make_world
+from tests.pulsar_version import pulsar_version
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 MESSAGES = 3000
 MOVES = 4
+MIGRATED = "topic migrated to another cluster"
 REFUSED = 'pulsar_quota_gate_refusals_total{reason="address that leads to no gate"}'
-_REMOTE, _INODE = 2, 9  # columns of /proc/net/tcp
+LOOKUP_RESPONSE, TOPIC_MIGRATED = 24, 68
+FAILED, SERVICE_NOT_READY = 2, 6
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +51,15 @@ def transferring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     options = ClusterOptions(
         state_dir=tmp_path_factory.mktemp("cluster"),
         brokers=2,
-        broker_settings={"loadManagerClassName": EXTENSIBLE},
+        pulsar=pulsar_version(),
+        broker_settings={
+            "loadManagerClassName": EXTENSIBLE,
+            # From 5.0 on off by default: without it no broker asks which load manager is the latest.
+            "loadManagerMigrationEnabled": "true",
+            # Off by default: without it a migrated cluster closes nothing.
+            "clusterMigrationCheckDurationSeconds": "1",
+        },
+        quick=True,
     )
     with Cluster.start(options) as cluster:
         yield cluster
@@ -51,8 +72,7 @@ def dialling_internal(
     sidecars = Sidecars(cluster, directory)
     for broker in cluster.brokers:
         upstream = {"gate_upstream": f"127.0.0.1:{broker.broker_port}"}
-        keys = configuration(broker, cluster, sidecars.bus_topics, {**settings, **upstream})
-        write_configuration(sidecars.configuration_file(broker.name), keys)
+        sidecars.configure(broker.name, {**settings, **upstream})
     return sidecars
 
 
@@ -62,45 +82,6 @@ def running(cluster: Cluster, sidecars: Sidecars, namespace: str, *names: str) -
     with sidecars, httpx.Client(trust_env=False, timeout=30.0) as http:
         sidecars.start(*names)
         yield make_world(cluster, sidecars, http, f"{TENANT}/{namespace}")
-
-
-@contextmanager
-def connected(url: str, timeout_s: int = 60) -> Iterator[pulsar.Client]:
-    """A client that is closed while there are gates."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(url, operation_timeout_seconds=timeout_s, logger=logger)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-class OwnConnections(Background):
-    """Watches where this process, and with it the clients of the test, is connected to."""
-
-    def __init__(self) -> None:
-        super().__init__({"connections": self._look})
-        self.seen: set[int] = set()
-
-    def _look(self) -> None:
-        while not self._stop.is_set():
-            self.seen |= remote_ports()
-            self._stop.wait(0.02)
-
-
-def remote_ports() -> set[int]:
-    """The ports at the other ends of this process's TCP connections."""
-    own = set()
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
-            own.add(descriptor.readlink().name)
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    sockets = (line.split() for line in lines)
-    return {
-        int(fields[_REMOTE].rpartition(":")[2], 16)
-        for fields in sockets
-        if f"socket:[{fields[_INODE]}]" in own
-    }
 
 
 def refused(world: World, name: str) -> float:
@@ -139,7 +120,7 @@ def test_a_bundle_that_moves_under_load_takes_its_clients_from_gate_to_gate(
 
         assert publisher.failures == []
         # A publish that crosses with the close of its topic may be stored, and is sent again.
-        assert list(dict.fromkeys(read_back(consumer, MESSAGES - 1))) == list(range(MESSAGES))
+        assert arrived(consumer, MESSAGES - 1) == list(range(MESSAGES))
         assert connections.alive
         own = {broker.broker_port for broker in transferring.brokers}
         gates = {broker.gate_port for broker in transferring.brokers}
@@ -163,8 +144,267 @@ def test_a_broker_that_advertises_no_gate_is_not_named_to_clients(
         with pytest.raises(pulsar.Timeout):
             client.create_producer(world.topic_of[broker.name])
 
+        assert watched.alive
         assert watched.seen & {each.broker_port for each in transferring.brokers} == set()
         log = sidecars.log_file(broker.name).read_text()
         assert f"LOOKUP_RESPONSE names pulsar://127.0.0.1:{broker.broker_port}" in log
         assert "brokers without a gate" in log
         assert refused(world, broker.name) >= 2
+
+
+def own_url(broker: Broker) -> str:
+    """A broker's own address, where no gate is."""
+    return f"pulsar://127.0.0.1:{broker.broker_port}"
+
+
+class Registrations:
+    """Registrations of brokers that a test writes, beside the brokers' own.
+
+    Args:
+        zookeeper: connected.
+        path: where the sidecars of the test read them.
+    """
+
+    def __init__(self, zookeeper: KazooClient, path: str) -> None:
+        self._zookeeper = zookeeper
+        self._path = path
+
+    def write(self, broker: Broker, *, without: str = "") -> None:
+        """Register a broker anew, as it has registered, or without one of its listeners."""
+        node = f"127.0.0.1:{broker.web_port}"
+        content, _ = self._zookeeper.get(f"{DEFAULT_PATH}/{node}")
+        registration: dict[str, Any] = json.loads(content)
+        registration["advertisedListeners"].pop(without, None)
+        own = f"{self._path}/{node}"
+        if self._zookeeper.exists(own):
+            self._zookeeper.delete(own)
+        self._zookeeper.create(own, json.dumps(registration).encode(), makepath=True)
+
+
+@contextmanager
+def registrations(cluster: Cluster, path: str) -> Iterator[Registrations]:
+    """Registrations of a test's own."""
+    zookeeper = KazooClient(cluster.state.zookeeper_connect)
+    zookeeper.start()
+    try:
+        yield Registrations(zookeeper, path)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+
+
+def is_put_off(broker: Broker, topic: str) -> bool:
+    """Whether a gate answers a lookup with an error after which clients ask again, and no address."""
+    with RawClient(broker.gate_port) as client:
+        answer = client.ask(peer.command(23, (1, topic), (2, 1), (3, 0)), {LOOKUP_RESPONSE})
+    assert answer is not None
+    failed = (answer.number(3), answer.number(6)) == (FAILED, SERVICE_NOT_READY)
+    return failed and answer.text(1) is None and answer.text(2) is None
+
+
+def test_a_map_that_lags_and_a_half_rolled_out_listener_put_clients_off(
+    transferring: Cluster, tmp_path: Path
+) -> None:
+    """A client asks again until the topic's broker has registered its gate; the log has both reasons."""
+    path = "/lagging/brokers"
+    keys = {"zookeeper_root": "/lagging/quota", "zookeeper_brokers_path": path}
+    sidecars = dialling_internal(transferring, tmp_path, keys)
+    first, second = transferring.brokers
+    with registrations(transferring, path) as registered, ThreadPoolExecutor() as pool:
+        registered.write(first)
+        with (
+            running(transferring, sidecars, "lagging") as world,
+            connected(first.gate_url) as client,
+            OwnConnections() as watched,
+        ):
+            topic, log = world.topic_of[second.name], sidecars.log_file(first.name)
+            producing = pool.submit(client.create_producer, topic)
+            assert is_put_off(first, topic)
+            assert f"{own_url(second)}: no registered broker has this address" in log.read_text()
+            registered.write(second, without="external")
+            eventually(
+                lambda: (
+                    is_put_off(first, topic)
+                    and f"{own_url(second)}: its broker has no gate there" in log.read_text()
+                ),
+                "the missing listener is the reason",
+            )
+            assert not producing.done()
+            registered.write(second)
+            producing.result(timeout=60).send(b"at last")
+
+            eventually(
+                lambda: second.gate_port in watched.seen, "the client is at the topic's gate"
+            )
+            assert watched.seen & {each.broker_port for each in transferring.brokers} == set()
+
+
+def named(port: int, topic: str) -> str | None:
+    """Return the address that a gate, or a broker, names to a client that looks a topic up."""
+    with RawClient(port) as client:
+        answer = client.ask(peer.command(23, (1, topic), (2, 1), (3, 0)), {LOOKUP_RESPONSE})
+    return None if answer is None else answer.text(1)
+
+
+@contextmanager
+def load_manager(cluster: Cluster, broker: Broker, name: str) -> Iterator[None]:
+    """A broker that is started with another load manager than the others, and again without."""
+    conf = cluster.state_dir / "conf" / f"{broker.name}.conf"
+    before = conf.read_text()
+    conf.write_text(f"{before}loadManagerClassName={name}\n")
+    cluster.restart(broker.name)
+    try:
+        yield
+    finally:
+        conf.write_text(before)
+        cluster.restart(broker.name)
+
+
+def test_a_change_of_load_managers_leads_clients_to_gates_alone(
+    transferring: Cluster, tmp_path: Path
+) -> None:
+    """Brokers with another load manager than the latest one's name that broker's internal address.
+
+    A broker of 5.0.0-M1 that is led to in this way answers no producer, with a gate or without.
+    """
+    sidecars = Sidecars(transferring, tmp_path, {"zookeeper_root": "/managers"})
+    first, second = transferring.brokers
+    with running(transferring, sidecars, "managers") as world:
+        topic = world.topic_of[first.name]
+        is_5 = pulsar_version().startswith("5.")  # where redirects know the listener of the lookup
+        redirected = {own_url(second), *([second.gate_url] if is_5 else [])}
+        with load_manager(transferring, second, MODULAR):
+            eventually(
+                lambda: named(first.gate_upstream_port, topic) in redirected,
+                "the broker itself leads to the other one",
+            )
+            assert named(first.gate_port, topic) == second.gate_url
+            with (
+                connected(first.gate_url) as client,
+                OwnConnections() as watched,
+                ThreadPoolExecutor() as pool,  # a client that is closed while it asks waits for ever
+            ):
+                producing = pool.submit(client.create_producer, topic)
+                eventually(
+                    lambda: second.gate_port in watched.seen, "the client is led to the gate"
+                )
+                if not is_5:
+                    producing.result(timeout=60).send(b"here")
+            assert watched.seen & {each.broker_port for each in transferring.brokers} == set()
+
+
+def migrate(cluster: Cluster, namespace: str, url: str) -> None:
+    """Tell a cluster that the topics of a namespace are at this address from now on."""
+    admin = f"{cluster.web_url()}/admin/v2"
+    clusters = f"{admin}/clusters/{CLUSTER_NAME}/migrate?isMigrated=false"
+    httpx.post(clusters, json={"brokerServiceUrl": url}).raise_for_status()
+    httpx.post(f"{admin}/namespaces/{namespace}/migration", json=True).raise_for_status()
+
+
+def topic_url(cluster: Cluster, topic: str) -> str:
+    """Return where the admin REST has a topic."""
+    return f"{cluster.web_url()}/admin/v2/{topic.replace('://', '/')}"
+
+
+def stored_when_ended(cluster: Cluster, topic: str) -> int:
+    """Wait until a broker has ended a topic that migrates; return its number of messages."""
+    seen: dict[str, Any] = {}
+
+    def ended() -> bool:
+        url = f"{topic_url(cluster, topic)}/internalStats"
+        seen.update(httpx.get(url, follow_redirects=True, timeout=30.0).json())
+        return bool(seen["state"] == "Terminated")
+
+    eventually(ended, "the broker ends the topic")
+    return int(seen["entriesAddedCounter"])
+
+
+def has_consumer(cluster: Cluster, topic: str) -> bool:
+    """Whether a consumer of the test's subscription is connected."""
+    stats = httpx.get(f"{topic_url(cluster, topic)}/stats", follow_redirects=True).json()
+    return bool(stats["subscriptions"]["audit"]["consumers"])
+
+
+def migration_of(port: int, topic: str) -> str | None:
+    """Return the address that a producer is sent to by TOPIC_MIGRATED; None where it is not."""
+    version_20 = peer.command(2, (1, "mover"), (4, 20))
+    with RawClient(port, connect=version_20) as client:
+        answer = client.ask(peer.producer(topic, 1, 1), {TOPIC_MIGRATED, PRODUCER_SUCCESS, ERROR})
+    return answer.text(3) if answer is not None and answer.kind == TOPIC_MIGRATED else None
+
+
+def test_a_migration_to_a_brokers_own_port_leads_to_its_gate(
+    transferring: Cluster, tmp_path: Path
+) -> None:
+    """An operator's mistake: the broker passes the address on as it was set, the gate does not."""
+    sidecars = Sidecars(transferring, tmp_path, {"zookeeper_root": "/misled"})
+    first, second = transferring.brokers
+    with running(transferring, sidecars, "misled") as world:
+        topic = world.topic_of[first.name]
+        migrate(transferring, world.namespace, own_url(second))
+        eventually(
+            lambda: migration_of(first.gate_upstream_port, topic) == own_url(second),
+            "the broker sends producers on",
+        )
+        assert migration_of(first.gate_port, topic) == second.gate_url
+
+
+@contextmanager
+def another_cluster(directory: Path, namespace: str) -> Iterator[Cluster]:
+    """A small cluster with a sidecar and the same namespace, limited to the same."""
+    directory.mkdir()
+    options = ClusterOptions(
+        state_dir=directory / "cluster", brokers=1, quick=True, pulsar=pulsar_version()
+    )
+    with Cluster.start(options) as cluster, Sidecars(cluster, directory) as sidecars:
+        sidecars.start()
+        with httpx.Client(trust_env=False) as http:
+            make_world(cluster, sidecars, http, namespace)
+        yield cluster
+
+
+def test_a_namespace_that_migrates_under_load_takes_its_clients_to_the_other_clusters_gate(
+    transferring: Cluster, tmp_path: Path
+) -> None:
+    """Nothing acknowledged is lost, and no client was at a broker's own port of either cluster.
+
+    A broker of 4.2.4 that ends a topic while publishes are under way fences it ("Managed ledger was
+    already terminated"), and sends its producers on only when it loads the topic anew. After that the
+    messages that are left there cannot be read any more.
+    """
+    sidecars = Sidecars(transferring, tmp_path, {"zookeeper_root": "/migrating"})
+    with (
+        running(transferring, sidecars, "migrating") as world,
+        another_cluster(tmp_path / "green", world.namespace) as green,
+        connected(sidecars.service_url) as reader,
+        connected(sidecars.service_url) as writer,
+        OwnConnections() as connections,
+    ):
+        topic = world.topic_of["broker-1"]
+        (there,) = green.brokers
+        subscription = f"{topic_url(green, topic)}/subscription/audit"
+        httpx.put(subscription, json="earliest").raise_for_status()
+        world.limit(publishRateInMsgs=400)
+        consumer = reader.subscribe(topic, "audit")
+        publisher = Publisher(writer, topic)
+        with Background({"publishing": lambda: publisher.publish(MESSAGES, batching=False)}):
+            eventually(lambda: len(publisher.receipts) > MESSAGES // 4, "traffic")
+            migrate(transferring, world.namespace, there.gate_url)
+            numbers = []
+            for _ in range(stored_when_ended(transferring, topic)):
+                message = consumer.receive(timeout_millis=30_000)
+                consumer.acknowledge(message)
+                numbers.append(int(message.data()))
+            eventually(lambda: has_consumer(green, topic), "the consumer is sent on")
+            unload = f"{topic_url(transferring, topic)}/unload"
+            httpx.put(unload, follow_redirects=True, timeout=60.0).raise_for_status()
+            # A client that was refused a few times waits for seconds before it asks again.
+            eventually(lambda: len(publisher.receipts) == MESSAGES, "all receipts", timeout_s=120)
+        assert publisher.failures == []
+        numbers += arrived(consumer, MESSAGES - 1)
+
+        assert list(dict.fromkeys(numbers)) == list(range(MESSAGES))
+        brokers = (*transferring.brokers, *green.brokers)
+        assert connections.seen & {each.broker_port for each in brokers} == set()
+        assert there.gate_port in connections.seen
+        assert MIGRATED in sidecars.log_file("broker-1").read_text()

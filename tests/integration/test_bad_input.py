@@ -91,8 +91,16 @@ def test_a_bad_request_is_refused_and_changes_nothing(world: World) -> None:
     """4xx with a reason that names the field; every sidecar has the group as it was."""
     world.limit(publishRateInMsgs=900)
     path = f"/admin/v2/resourcegroups/{world.group}"
-    defined = world.get(f"/quota/v1/groups/{world.group}", at="broker-3")
 
+    def told() -> list[object]:
+        return [world.get(f"/quota/v1/groups/{world.group}", at=name) for name in world.topic_of]
+
+    def alike() -> bool:
+        answers = told()
+        return world.namespace in str(answers[0]) and all(each == answers[0] for each in answers)
+
+    eventually(alike, "every sidecar knows the group and its namespace")
+    defined = told()
     for body, named in (
         ({"publishRateInMsgs": -2}, "publishRateInMsgs"),
         ({"publishRateInMsgs": 600, "law": "mine"}, "law"),
@@ -102,8 +110,7 @@ def test_a_bad_request_is_refused_and_changes_nothing(world: World) -> None:
         assert 400 <= answer.status_code < 500
         assert named in answer.json()["reason"]
 
-    for name in world.topic_of:
-        assert world.get(f"/quota/v1/groups/{world.group}", at=name) == defined
+    assert told() == defined
 
 
 def test_a_bad_configuration_is_refused_at_the_start(world: World, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pulsar
 import pytest
 
@@ -15,14 +14,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from tests.attacks.raw import RawClient
 from tests.gate import peer
-from tests.integration.world import (
-    TENANT,
-    World,
-    eventually,
-    least_per_second,
-    make_world,
-    other_sidecars,
-)
+from tests.integration.world import World, eventually, least_per_second, world_of_others
 
 pytestmark = pytest.mark.cluster
 
@@ -37,11 +29,8 @@ def counting(
 ) -> Iterator[World]:
     """Sidecars that count delayed messages apart."""
     directory = tmp_path_factory.mktemp("delayed")
-    with (
-        other_sidecars(cluster, sidecars, directory, {"delayed_group": GROUP}) as own,
-        httpx.Client(trust_env=False, timeout=30.0) as http,
-    ):
-        yield make_world(cluster, own, http, f"{TENANT}/delayed")
+    with world_of_others(cluster, sidecars, directory, {"delayed_group": GROUP}) as world:
+        yield world
 
 
 def counted(world: World, broker: str, topic: str) -> dict[str, Any]:
@@ -139,12 +128,13 @@ def test_no_time_of_delivery_is_hidden_from_the_limit(counting: World) -> None:
     world = counting
     broker, topic = list(world.topic_of.items())[2]
     world.put(f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": RATE}, at="broker-1")
-    eventually(
-        lambda: (
-            world.get(f"/quota/v1/usage/{GROUP}", at=broker)["limits"]["publishRateInMsgs"] == RATE
-        ),
-        "the limit",
-    )
+    url = f"{world.sidecars.admin_url(broker)}/quota/v1/usage/{GROUP}"
+
+    def is_limited() -> bool:
+        answer = world.http.get(url)  # 404 until the group is known there
+        return answer.is_success and answer.json()["limits"]["publishRateInMsgs"] == RATE
+
+    eventually(is_limited, "the limit")
     port = next(each.gate_port for each in world.cluster.brokers if each.name == broker)
     for way, spelled in SPELLINGS.items():
         before, began_s = world.topics.counters(topic).messages_in, time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.app import factories
+from coordinator.core.model import Attachments, Rates
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.tls import TlsFiles
 from coordinator.gate.server.upstream import UpstreamTls
@@ -28,11 +30,14 @@ from tests.gate import peer
 from tests.gate.gates import gate_to, started
 from tests.gate.server.test_proxy import read_frame
 from tests.gate.server.test_tls import make_certificate, trusting
+from tests.pulsar_version import pulsar_version
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 CONNECT = peer.command(2, (1, "test"), (4, 19), (5, "tls"))
-CONNECTED, PRODUCER_SUCCESS, ERROR, LOOKUP_RESPONSE = 3, 17, 14, 24
+CONNECTED, SEND_RECEIPT, PRODUCER_SUCCESS, ERROR, LOOKUP_RESPONSE = 3, 7, 17, 14, 24
+RATE = 20
+"""Messages per second that alice may publish."""
 _PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 
 
@@ -72,7 +77,11 @@ def broker(
         "tlsTrustCertsFilePath": str(directory / "all.pem"),
     }
     options = ClusterOptions(
-        state_dir=tmp_path_factory.mktemp("cluster"), brokers=1, broker_settings=settings
+        state_dir=tmp_path_factory.mktemp("cluster"),
+        brokers=1,
+        pulsar=pulsar_version(),
+        broker_settings=settings,
+        quick=True,
     )
     with Cluster.start(options) as cluster:
         headers = {"Authorization": f"Bearer {token('admin')}"}
@@ -126,6 +135,48 @@ async def test_a_client_may_do_what_the_role_of_its_certificate_may(
 
     assert found[:2] == [CONNECTED, LOOKUP_RESPONSE]
     assert found[2] == outcome
+
+
+async def test_a_client_is_limited_by_the_role_of_its_certificate(
+    broker: tuple[Cluster, int], certificates: dict[str, TlsFiles]
+) -> None:
+    """Neither by the role that the gate shows the broker, nor as an unknown one: both may do nothing."""
+    context = trusting(certificates["gate"].certificate, certificates["alice"])
+    async with gate_before(certificates, broker[1]) as gate:
+        gate.set_attachments(Attachments(roles={"alice": "slow", "": "others"}))
+        gate.set_limits("slow", Rates(publish_messages=RATE))
+        gate.set_limits("others", Rates(publish_messages=0))
+        began_s = time.monotonic()
+        await publishes(gate, context, "persistent://t/n/limited", 3 * RATE)
+        took_s = time.monotonic() - began_s
+        (alice,) = gate.role_traffic()
+
+    assert took_s > 1.5
+    assert (alice.role, alice.group, alice.messages) == ("alice", "slow", 3 * RATE)
+    assert alice.held_ns > 0
+
+
+async def publishes(gate: Gate, context: ssl.SSLContext, topic: str, messages: int) -> None:
+    """Publish as many messages as fast as the gate lets, until the broker has confirmed them all."""
+    assert gate.tls_port is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", gate.tls_port, ssl=context)
+    try:
+        async with asyncio.timeout(60):
+            lookup = peer.command(23, (1, topic), (2, 1), (3, 0))
+            opened = False
+            for request in (CONNECT, lookup, peer.producer(topic, 1, 2)):
+                writer.write(request)
+                opened = peer.kind_of(await read_frame(reader)) == PRODUCER_SUCCESS
+            assert opened
+            for number in range(messages):
+                writer.write(peer.send(1, number, checksum=False))
+            receipts = 0
+            while receipts < messages:
+                receipts += peer.kind_of(await read_frame(reader)) == SEND_RECEIPT
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 async def test_nobody_borrows_the_gates_role(

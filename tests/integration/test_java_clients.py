@@ -23,6 +23,7 @@ from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
 from tests.integration.world import World
+from tests.pulsar_version import pulsar_version
 
 pytestmark = pytest.mark.cluster
 
@@ -95,7 +96,13 @@ def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of one broker that coordinates transactions."""
     directory: Path = tmp_path_factory.mktemp("transactions")
     settings = {"transactionCoordinatorEnabled": "true"}
-    options = ClusterOptions(state_dir=directory, brokers=1, broker_settings=settings)
+    options = ClusterOptions(
+        state_dir=directory,
+        brokers=1,
+        pulsar=pulsar_version(),
+        broker_settings=settings,
+        quick=True,
+    )
     with Cluster.start(options) as cluster:
         topics = Topics(cluster.brokers)
         topics.create_tenant(TENANT)
@@ -106,7 +113,7 @@ def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def set_up_coordinators(cluster: Cluster) -> None:
     """Pulsar's own ``initialize-transaction-coordinator-metadata``."""
-    library = jars.server_jars(jars.DEFAULT_PULSAR, jars.cache_root(os.environ))
+    library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
     logging = cluster.state_dir / "conf" / "log4j2.xml"
     store = ("--configuration-store", f"zk:{cluster.state.zookeeper_connect}")
     count = ("--initial-num-transaction-coordinators", "1")

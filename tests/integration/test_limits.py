@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.integration.world import World, eventually
+from tests.integration.world import PATIENCE_S, World, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -59,7 +59,7 @@ def test_a_limit_in_bytes_is_held(world: World) -> None:
     topic = world.topic_of["broker-1"]
     with world.load({"broker-1": 5000}):
         eventually(lambda: world.topics.counters(topic).bytes_in > 100_000, "traffic")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while bytes_per_second(world, topic) != pytest.approx(200_000, rel=0.05):
             assert time.monotonic() < deadline, "never 200 kB/s"
 

@@ -24,22 +24,28 @@ All of PIP-322's acceptance cases, and where they are shown:
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pulsar
 import pytest
 
 from coordinator.gate.protocol.frames import read_fields, read_head
+from tests.attacks.raw import PRODUCER_SUCCESS, RawClient
 from tests.gate import peer
 from tests.gate.server.test_proxy import read_frame
 from tests.integration.test_topic_limits import in_force, limit_topic
-from tests.integration.world import World, eventually, least_per_second
+from tests.integration.timed import Timed
+from tests.integration.world import PATIENCE_S, World, eventually, least_per_second
 
 pytestmark = pytest.mark.cluster
 
 Connect = Callable[[str], pulsar.Client]
+Figure = Callable[[str, str], None]
+IDLE = 1_000
 
 
 def by_second(times: Sequence[float], since: float) -> list[int]:
@@ -123,6 +129,128 @@ async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
     # Counted from the start: a late reader reads the waiting messages at once.
     assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(times))
     assert least_per_second(times) >= 500 * 0.7
+
+
+@pytest.mark.shows("pip-322/negative")
+def test_a_message_larger_than_the_bucket_leaves_a_debt_that_is_paid_back(
+    world: World, figure: Figure
+) -> None:
+    """200 kB of 50 kB/s pass at once; what comes behind waits for what they cost, 4 s."""
+    world.limit(publishRateInBytes=50_000)
+    with Timed(world, "broker-1") as client:
+        eventually(
+            lambda: 49_500 <= world.local_limits()["broker-1"]["publishRateInBytes"] <= 50_000,
+            "the limit",
+        )
+        deadline = time.monotonic() + PATIENCE_S
+        client.publishes(1)
+        client.waits_for_all()
+        while True:
+            client.publishes(1, b"x" * 200_000)
+            client.publishes(1)
+            client.waits_for_all()
+            at_once_s = client.receipts_s[-2] - client.sent_s[-2]
+            waited_s = client.receipts_s[-1] - client.sent_s[-1]
+            if at_once_s < 0.2 and waited_s == pytest.approx(4.0, rel=0.03):
+                break
+            assert time.monotonic() < deadline, f"never 4 s; at last {at_once_s}, {waited_s}"
+            time.sleep(0.5)  # the small message is paid for
+    figure("pip-322/negative", f"{1000 * at_once_s:.0f} ms, and {waited_s:.2f} s for the next one")
+
+
+class Hasty:
+    """A client that always has a hundred messages waiting, and notes when receipts come."""
+
+    def __init__(self, client: pulsar.Client, topic: str) -> None:
+        self._producer = client.create_producer(
+            topic, batching_enabled=False, block_if_queue_full=True, max_pending_messages=100,
+            send_timeout_millis=0,
+        )  # fmt: skip
+        self.receipts_s: list[float] = []
+
+    def publish(self, until: threading.Event) -> None:
+        """Send until then, and wait for all receipts."""
+        while not until.is_set():
+            self._producer.send_async(b"x" * 100, self._take)
+        self._producer.flush()
+
+    def _take(self, _result: pulsar.Result, _id: object) -> None:
+        self.receipts_s.append(time.monotonic())
+
+
+@pytest.mark.shows("pip-322/bundle-unload")
+def test_a_limit_holds_before_during_and_after_a_bundle_is_unloaded(
+    world: World, connect: Connect, figure: Figure
+) -> None:
+    """200/s at one broker, at the next one and at the first again; all three sidecars share it."""
+    topic, limit = world.topic_of["broker-1"], 200
+    first, second, *_ = world.cluster.brokers
+    world.limit(publishRateInMsgs=limit)
+    eventually(lambda: 0 <= world.local_limit("broker-1") <= limit, "a limit")
+    client, stop = Hasty(connect(world.sidecars.service_url), topic), threading.Event()
+    thread = threading.Thread(target=client.publish, args=(stop,))
+    thread.start()
+    rates, began_s = [], [time.monotonic()]
+    try:
+        for broker in (first, second, first):
+            if broker is not world.topics.owner(topic):
+                world.topics.move(topic, broker)
+                began_s.append(time.monotonic())
+            rates.append(steady_rate(client, limit))
+    finally:
+        stop.set()
+        thread.join(60)
+    for since_s in began_s:
+        after = [at_s for at_s in client.receipts_s if at_s > since_s]
+        # A client that stands still takes what came in the meantime at once. Two whole limits at once,
+        # of both brokers for as long as one of them takes to hear of the other, would be more.
+        assert all(n <= limit * (1.0 + 1.05 * (at - after[0])) for n, at in enumerate(after))
+    told = " / ".join(f"{rate:,.0f}" for rate in rates)
+    figure("pip-322/bundle-unload", f"{told} of {limit} messages/s before, between and after moves")
+
+
+def steady_rate(client: Hasty, limit: int) -> float:
+    """Wait until receipts of three seconds come at the limit, and return their rate."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        before, began_s = len(client.receipts_s), time.monotonic()
+        time.sleep(3)
+        rate = (len(client.receipts_s) - before) / (time.monotonic() - began_s)
+        if rate == pytest.approx(limit, rel=0.03):
+            return rate
+        assert time.monotonic() < deadline, f"never {limit}; at last {rate}"
+
+
+@pytest.mark.shows("pip-322/lazy")
+def test_producers_that_send_nothing_take_no_processor_time(world: World, figure: Figure) -> None:
+    """A thousand of a group with a limit add less than a hundredth of a processor to the gate's time."""
+    broker, topic = world.cluster.brokers[0], world.topic_of["broker-1"]
+    world.limit(publishRateInMsgs=10)
+    gate = world.sidecars.gate(broker.name).pid
+    with RawClient(broker.gate_port) as raw:
+        before = used_of_processor(gate)
+        requests = (peer.producer(topic, number, number) for number in range(1, 1 + IDLE))
+        assert raw.send(b"".join(requests))
+        eventually(lambda: raw.counted(PRODUCER_SUCCESS) == IDLE, "all are open")
+        deadline = time.monotonic() + PATIENCE_S
+        while (with_idle := used_of_processor(gate)) > before + 0.01:
+            assert time.monotonic() < deadline, f"never as before, {before}; at last {with_idle}"
+    told = f"{100 * before:.1f} % of a processor without, {100 * with_idle:.1f} % with {IDLE:,}"
+    figure("pip-322/lazy", told)
+
+
+def used_of_processor(pid: int) -> float:
+    """The part of a processor that a process uses, over four seconds."""
+    stat = Path(f"/proc/{pid}/stat")
+
+    def used_s() -> float:
+        """In user and system mode, the 14th and 15th field: two of them are before the brackets' end."""
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    began_s, before_s = time.monotonic(), used_s()
+    time.sleep(4)
+    return (used_s() - before_s) / (time.monotonic() - began_s)
 
 
 def receipt_of(frame: bytes) -> tuple[int, int, int]:

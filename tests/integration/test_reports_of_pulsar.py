@@ -10,7 +10,7 @@ import pytest
 from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
-from tests.integration.world import World, eventually
+from tests.integration.world import World, broker_metrics, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -67,7 +67,7 @@ def test_our_report_is_read_by_a_real_broker(world: World, connect: Connect) -> 
 
     def counted() -> bool:
         producer.send(encode(report))
-        text = world.http.get(f"{world.cluster.web_url()}/metrics/").text
+        text = broker_metrics(world.http, world.cluster.brokers[0])
         counts = [
             float(line.rpartition(" ")[2])
             for line in text.splitlines()

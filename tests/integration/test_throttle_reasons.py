@@ -2,7 +2,7 @@
 
 Three limits hold back (broker, topic, resource group), and two bounds stop a connection from being read:
 publishes that wait for their receipts, and memory for messages that are held. To have publishes without
-receipts the bookie stands still for a moment.
+receipts the bookie stands still for a moment. None of them holds back geo-replication of a named peer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,21 @@ import pulsar
 import pytest
 
 from deploy.local.cluster import Cluster
+from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.sidecars import Sidecars
 from tests.attacks.raw import ERROR, SUCCESS, RawClient
 from tests.gate import peer
 from tests.integration.steady import Steady
 from tests.integration.test_topic_limits import in_force, limit_topic
-from tests.integration.world import TENANT, World, eventually, make_world, other_sidecars
+from tests.integration.told import sample
+from tests.integration.world import (
+    PATIENCE_S,
+    TENANT,
+    World,
+    eventually,
+    make_world,
+    world_of_others,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -40,6 +49,7 @@ SETTINGS: dict[str, object] = {
     "pending_publish_requests_max": PENDING,
     "publish_buffer_bytes_max": BUFFER,
     "subscribe_rate_per_consumer": SUBSCRIBES,
+    "replication_peer_addresses": ["127.0.0.1"],
 }
 RECEIPT = 7
 REASONS = {
@@ -57,11 +67,8 @@ def bounded(
 ) -> Iterator[World]:
     """Sidecars with small bounds."""
     directory = tmp_path_factory.mktemp("bounded")
-    with (
-        other_sidecars(cluster, sidecars, directory, SETTINGS) as own,
-        httpx.Client(trust_env=False, timeout=30.0) as http,
-    ):
-        yield make_world(cluster, own, http, f"{TENANT}/reasons")
+    with world_of_others(cluster, sidecars, directory, SETTINGS) as world:
+        yield world
 
 
 class Client:
@@ -293,7 +300,7 @@ def test_of_all_levels_the_strictest_acts(
     with Steady(world.sidecars.service_url, {topic: 100}) as load:
         load.offers({topic: 500})
         for expected, lift in ((100, "topic"), (200, "broker"), (300, "")):
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_S
             while (rate := world.measure(3)[BROKER]) != pytest.approx(expected, rel=0.03):
                 assert time.monotonic() < deadline, f"never {expected}; at last {rate}"
             measured.append(f"{rate:,.0f}")
@@ -337,7 +344,7 @@ def test_producers_that_wait_have_equal_shares(
             ),
             "all of them publish",
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             before = [sender.receipts for sender in senders]
             time.sleep(5)
@@ -387,3 +394,66 @@ class Sender:
 
     def _take(self, _result: pulsar.Result, _id: object) -> None:
         self.receipts += 1
+
+
+@contextmanager
+def replicated(world: World) -> Iterator[str]:
+    """A topic of `BROKER` that its broker replicates to another cluster: the same one, by the gate."""
+    gate = next(each for each in world.cluster.brokers if each.name == BROKER)
+    api, tenant = f"{gate.web_url}/admin/v2", f"{TENANT}-replicated"
+    elsewhere = {
+        "serviceUrl": gate.web_url,
+        "brokerServiceUrl": f"pulsar://127.0.0.1:{gate.gate_port}",
+    }
+    both = [CLUSTER_NAME, "elsewhere"]
+
+    def put(path: str, body: object) -> None:
+        world.http.put(f"{api}/{path}", json=body).raise_for_status()
+
+    put("clusters/elsewhere", elsewhere)
+    put(f"tenants/{tenant}", {"allowedClusters": both, "adminRoles": []})
+    put(f"namespaces/{tenant}/both", {"bundles": {"numBundles": 12}, "replication_clusters": both})
+    try:
+        yield world.topics.one_for_each_broker(f"{tenant}/both", "t")[BROKER]
+    finally:
+        replication = f"{api}/namespaces/{tenant}/both/replication"
+        world.http.post(replication, json=[CLUSTER_NAME]).raise_for_status()
+
+
+@pytest.mark.shows("pip-82/replication-exempt")
+def test_no_limit_holds_back_the_replication_of_a_named_peer(
+    bounded: World, connect: Connect, figure: Figure
+) -> None:
+    """A broker's own replicator passes a hundred messages through the gate, where 0 may pass."""
+    world = bounded
+    with replicated(world) as topic:
+        namespace = topic.removeprefix("persistent://").rpartition("/")[0]
+        world.limit(publishRateInMsgs=0)
+        path = f"/admin/v2/namespaces/{namespace}/resourcegroup"
+        attached = f"{world.sidecars.admin_url('broker-2')}{path}/{world.group}"
+        world.http.post(attached).raise_for_status()
+        of_broker = world.sidecars.admin_url(BROKER) + path
+        eventually(
+            lambda: (
+                world.local_limit(BROKER) == 0 and world.group in world.http.get(of_broker).text
+            ),
+            "the gate's own sidecar knows",
+        )
+        stats = f"{world.cluster.web_url()}/admin/v2/{topic.replace('://', '/')}/stats"
+
+        def at_broker() -> Any:
+            return world.http.get(stats).raise_for_status().json()
+
+        eventually(lambda: at_broker()["replication"]["elsewhere"]["connected"], "a replicator")
+        with client(world, topic) as other:
+            other.sends(10)
+            eventually(lambda: other.times("group") >= 1, "another client is held")
+            direct = connect(world.cluster.brokers[0].service_url).create_producer(topic)
+            for _ in range(100):
+                direct.send(b"x")
+            eventually(lambda: at_broker()["msgInCounter"] == 200, "what was sent and its copies")
+            assert other.receipts == 0
+        passed = sample(world, BROKER, "pulsar_quota_gate_replicated_messages_total")
+        assert passed == 100
+        world.limit(publishRateInMsgs=-1)
+    figure("pip-82/replication-exempt", "100 of 100 replicated, 0 of 10 of another client passed")

@@ -22,11 +22,12 @@ from deploy.background import Background
 from deploy.local import companions
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
-from deploy.local.sidecars import Sidecars, configuration, write_configuration
+from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 from tests.admin_api.keys import SECRET, token
 from tests.gate.server.test_tls import make_certificate
-from tests.integration.test_reconciliation import alarms, escaping, examined
+from tests.integration.functions import copying
+from tests.integration.test_reconciliation import OFTEN, alarms, escaping, examined
 from tests.integration.world import TENANT, World, eventually, make_world
 from tests.pulsar_version import pulsar_version
 
@@ -34,6 +35,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 LIMIT = 50
 OFFERED = 200
+UNDER_WAY = 10
 TLS = "external+ssl"
 _PROVIDER = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"
 _PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
@@ -68,6 +70,7 @@ def judging(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         pulsar=pulsar_version(),
         broker_settings=settings,
         listeners=[TLS],
+        quick=True,
     )
     with Cluster.start(options) as cluster:
         yield cluster
@@ -84,26 +87,24 @@ def ways(
         httpx.Client(trust_env=False, timeout=30.0) as http,
     ):
         for broker in judging.brokers:
-            keys = configuration(
-                broker,
-                judging,
-                sidecars.bus_topics,
+            sidecars.configure(
+                broker.name,
                 {
                     "bus_token_file": str(files / "admin.token"),
                     "broker_token_file": str(files / "admin.token"),
                     "gate_tls_listen": f"127.0.0.1:{broker.listener_ports[TLS]}",
                     "gate_tls_certificate_file": str(files / "certificate.pem"),
                     "gate_tls_key_file": str(files / "key.pem"),
-                    "reconcile_seconds": 2.0,
+                    **OFTEN,
                 },
             )
-            write_configuration(sidecars.configuration_file(broker.name), keys)
         sidecars.start()
         world = make_world(judging, sidecars, http, f"{TENANT}/ways")
         for role in ("alice", "proxy", "websocket"):
             path = f"/admin/v2/namespaces/{world.namespace}/permissions/{role}"
             http.post(judging.web_url() + path, json=["produce", "consume"]).raise_for_status()
-        world.limit(publishRateInMsgs=LIMIT)
+        # Of 50/s a bucket saves up two messages, which a machine that stands still for a moment loses.
+        world.limit(publishRateInMsgs=LIMIT, burstSeconds=1)
         yield world
 
 
@@ -182,13 +183,16 @@ class Publishing(Background):
 
 
 class WebSocketPublishing(Background):
-    """Publishes over WebSocket, `OFFERED` per second or as fast as acknowledgements come."""
+    """Publishes over WebSocket, `OFFERED` per second or as fast as acknowledgements come.
+
+    Some messages are under way at any time, so that the limit is waited for and not the acknowledgement.
+    """
 
     def __init__(self, port: int, topic: str, role: str = "alice") -> None:
         super().__init__({"publishing": self._publish})
         path = topic.replace("://", "/")
         self._socket = connect_websocket(
-            f"ws://127.0.0.1:{port}/ws/v2/producer/{path}?maxPendingMessages=20",
+            f"ws://127.0.0.1:{port}/ws/v2/producer/{path}?maxPendingMessages={2 * UNDER_WAY}",
             additional_headers={"Authorization": f"Bearer {token(role)}"},
             proxy=None,
         )
@@ -200,9 +204,11 @@ class WebSocketPublishing(Background):
     def _publish(self) -> None:
         message = json.dumps({"payload": base64.b64encode(b"x" * 20).decode()})
         with self._socket as socket:
-            while not self._stop.wait(1 / OFFERED):
+            for _ in range(UNDER_WAY):
                 socket.send(message)
+            while not self._stop.wait(1 / OFFERED):
                 assert json.loads(socket.recv(timeout=30))["result"] == "ok"
+                socket.send(message)
 
 
 def refused(port: int, topic: str, role: str) -> bool:
@@ -323,6 +329,27 @@ def test_websocket_apart_before_a_gate_keeps_the_limit(
         eventually(lambda: refused(port, topic, "bob"), "bob is refused")
         with WebSocketPublishing(port, topic):
             held(ways, "broker-2")
+
+
+def test_a_function_whose_workers_service_url_is_a_gate_keeps_the_limit(
+    ways: World, tmp_path: Path
+) -> None:
+    """Its output's owner is another broker than the gate's."""
+    gate: dict[str, object] = {"pulsarServiceUrl": ways.cluster.brokers[0].gate_url}
+    with copying(ways, tmp_path, gate, "through", ways.topic_of["broker-2"]):
+        held(ways, "broker-2")
+
+
+def test_a_function_whose_workers_service_url_is_a_broker_goes_round_and_is_told(
+    ways: World, tmp_path: Path
+) -> None:
+    """As one of a worker inside a broker does."""
+    topic = ways.topic_of["broker-1"]
+    before = ways.topics.counters(topic).messages_in
+    with copying(ways, tmp_path, {}, "round", topic):
+        eventually(lambda: ways.topics.counters(topic).messages_in > before, "it publishes")
+        assert "Pulsar Functions or IO" in told(ways)
+    over(ways)
 
 
 def test_http_produce_passes_at_a_broker_and_neither_at_a_proxy_nor_at_a_sidecar(

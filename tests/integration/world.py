@@ -6,11 +6,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,9 +20,16 @@ import httpx
 from deploy.background import Background
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
+from deploy.local.state import Broker
 from deploy.local.topics import Topics
 
 TENANT = "quota-tests"
+
+PATIENCE_S = 120.0
+"""A machine that starts three brokers beside a test keeps its processors for half of that."""
+
+_QUARTERS = 4
+"""The number of readings in a window."""
 
 
 @dataclass
@@ -104,25 +111,36 @@ class World:
 
     def measure(self, seconds: float) -> dict[str, float]:
         """Messages per second that each broker took in, by its own counters."""
-        return {
-            name: (after.messages - before.messages) / (after.middle_s - before.middle_s)
-            for name, (before, after) in self._window(seconds).items()
-        }
+        before = self._counters()
+        time.sleep(seconds)
+        return self._rates(before, self._counters())
 
     def comes_to(
-        self, holds: Callable[[dict[str, float]], bool], what: str, seconds: float = 2.0
-    ) -> None:
-        """Measure until a condition holds in two windows in a row; a failure shows the last one.
+        self,
+        holds: Callable[[dict[str, float]], bool],
+        what: str,
+        seconds: float = 2.0,
+        *,
+        windows: int = 2,
+    ) -> dict[str, float]:
+        """Measure until a condition holds in some windows in a row; return the rates in the last one.
 
         A machine that stands still for a moment takes the load away from a broker, and its part is then
-        rightly another's: the condition is the one that traffic comes back to and keeps.
+        rightly another's: the condition is the one that traffic comes back to and keeps. Windows begin
+        at any quarter of one, so that what the condition waits for costs no window of its own.
         """
-        deadline = time.monotonic() + 60.0
-        in_a_row = 0
-        while in_a_row < 2:
-            measured = self.measure(seconds)
-            in_a_row = in_a_row + 1 if holds(measured) else 0
-            assert in_a_row or time.monotonic() < deadline, f"never {what}; at last {measured}"
+        deadline = time.monotonic() + PATIENCE_S + seconds
+        seen = deque([self._counters()], maxlen=windows * _QUARTERS + 1)
+        while True:
+            time.sleep(seconds / _QUARTERS)
+            seen.append(self._counters())
+            if len(seen) == seen.maxlen:
+                edges = pairwise(list(seen)[::_QUARTERS])
+                rates = [self._rates(before, after) for before, after in edges]
+                if all(map(holds, rates)):
+                    return rates[-1]
+            measured = self._rates(seen[max(0, len(seen) - 1 - _QUARTERS)], seen[-1])
+            assert time.monotonic() < deadline, f"never {what}; at last {measured}"
 
     @contextmanager
     def held_to(self, limit: int, names: Collection[str]) -> Iterator[None]:
@@ -143,11 +161,12 @@ class World:
             took_s = max(after[name].answered_s for name in names) - began_s
             assert passed <= limit * (took_s + 0.65), f"{passed} in {took_s:.2f} s, limit {limit}"
 
-    def _window(self, seconds: float) -> dict[str, tuple[_Counted, _Counted]]:
-        before = self._counters()
-        time.sleep(seconds)
-        after = self._counters()
-        return {name: (before[name], after[name]) for name in self.topic_of}
+    @staticmethod
+    def _rates(before: Mapping[str, _Counted], after: Mapping[str, _Counted]) -> dict[str, float]:
+        return {
+            name: (after[name].messages - each.messages) / (after[name].middle_s - each.middle_s)
+            for name, each in before.items()
+        }
 
     def _counters(self) -> dict[str, _Counted]:
         found = {}
@@ -194,12 +213,33 @@ class _Counting(Background):
             self._stop.wait(1.0)
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Wait until something holds; the failure says what never did."""
-    deadline = time.monotonic() + timeout_s
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+    """Wait until something holds; the failure says what never did.
+
+    A question costs the processors that all brokers share, so the longer it takes the rarer it is asked:
+    an answer is late by an eighth of that time at most.
+    """
+    began_s = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.05)
+        waited_s = time.monotonic() - began_s
+        assert waited_s < timeout_s, f"not within {timeout_s} s: {what}"
+        time.sleep(min(max(0.05, waited_s / 8), 0.25))
+
+
+def broker_metrics(http: httpx.Client, broker: Broker) -> str:
+    """All metrics of a broker; it is asked again when it could not put them together.
+
+    It answers 500, one time of 15,000, when a subscription comes or goes meanwhile (its log has the
+    ConcurrentModificationException).
+    """
+    answers: list[httpx.Response] = []
+
+    def has_answered() -> bool:
+        answers.append(http.get(f"{broker.web_url}/metrics/"))
+        return answers[-1].status_code != httpx.codes.INTERNAL_SERVER_ERROR
+
+    eventually(has_answered, f"{broker.name} tells its metrics")
+    return answers[-1].raise_for_status().text
 
 
 def least_per_second(times: Sequence[float]) -> float:
@@ -233,3 +273,15 @@ def other_sidecars(
             yield own
     finally:
         sidecars.start()
+
+
+@contextmanager
+def world_of_others(
+    cluster: Cluster, sidecars: Sidecars, directory: Path, settings: Mapping[str, object]
+) -> Iterator[World]:
+    """A world of `other_sidecars`, in a namespace named like their directory."""
+    with (
+        other_sidecars(cluster, sidecars, directory, settings) as own,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
+        yield make_world(cluster, own, http, f"{TENANT}/{directory.name}")

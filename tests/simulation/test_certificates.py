@@ -143,7 +143,7 @@ def _untroubled(take: Callable[[Certifier, UsageReport], None]) -> Callable[...,
 
 
 def _ageless(holder: Callable[..., Holder]) -> Callable[..., Holder]:
-    return lambda *known: holder(*known[:-1], replace(known[-1], now_ns=0))
+    return lambda *known, asked: holder(*known[:-1], replace(known[-1], now_ns=0), asked=asked)
 
 
 PLANTED: Mapping[str, tuple[Callable[[], Stage], Callable[[pytest.MonkeyPatch], None]]] = {
@@ -190,7 +190,7 @@ def test_a_strict_broker_that_keeps_one_message_too_many_breaks_the_promise(
 ) -> None:
     """At any instant, to the message."""
     monkeypatch.setattr(
-        "coordinator.core.decisions.limit_of", lambda parts, limit: limit_of(parts, limit) + 1
+        "coordinator.core.escrow.quota.limit_of", lambda parts, limit: limit_of(parts, limit) + 1
     )
 
     with pytest.raises(PromiseBroken, match="the limits in force add up to 1,001 of 1,000"):

@@ -56,6 +56,17 @@ def test_a_higher_limit_goes_to_those_who_waited() -> None:
     assert figures.by_broker["b"] == pytest.approx(1_800, rel=0.02)
 
 
+def test_seconds_in_which_a_broker_holds_clients_back_are_counted() -> None:
+    """Half of the time one of two wants three quarters of what there is, and a quarter too much."""
+    surge = BrokerStory([500, 750] * 10, [500, 500] * 10, [50_000] * 20)
+    both = story(Rates(publish_messages=1_000), a=surge, b=steady(500, 500))
+    calm = Change(limits={MESSAGES: 2_000}).to(both)
+
+    assert recorded(both)[MESSAGES].throttled == 0.5
+    assert replay(both)[MESSAGES].throttled == pytest.approx(0.5, abs=0.05)
+    assert replay(calm)[MESSAGES].throttled == 0.0
+
+
 def test_another_law_shares_otherwise() -> None:
     """C/N leaves unused what the others do not want."""
     figures = replay(Change(law="static").to(HALF_IDLE))[MESSAGES]

@@ -16,6 +16,7 @@ from coordinator.simulation.traffic import Constant
 from coordinator.simulation.trials import run_many, settle_summary
 from coordinator.simulation.world import World
 from deploy.demo.buckets import TARGETS
+from tests.simulation.runs import played
 
 LONG = {"S20", "S21", "S25"}
 QUICK = [name for name in SCENARIOS if name not in LONG]
@@ -26,7 +27,7 @@ STARTED_S = 5
 def figures(scenario: str, seed: int = 0, **chosen: float | str | Dimension) -> Figures:
     """One run's figures of the first group."""
     parameters = Parameters(brokers=SCENARIOS[scenario].brokers, seed=seed, **chosen)  # type: ignore[arg-type]
-    return measure(*perform(scenario, parameters))[0]
+    return played(scenario, parameters).figures
 
 
 def test_the_table_has_all_25() -> None:

@@ -9,20 +9,10 @@ import pytest
 
 from coordinator.core.model import GroupUsage, Suspicion, UsageReport
 from coordinator.core.reports.suspects import NAMED_AT
-from coordinator.insight.model import explain
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.recording import RunRecording
 from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
-
-
-def names(stage: Stage) -> dict[str, set[tuple[str, Suspicion]]]:
-    """Return the suspects that each sidecar names, with their suspicions."""
-    return {
-        name: {
-            (each.broker, each.reason) for each in explain.health(host.state, host.now_ns).suspects
-        }
-        for name, host in stage.world.hosts.items()
-    }
+from tests.simulation.runs import played, suspects_of
 
 
 def least(recording: RunRecording, brokers: list[str], seconds: range) -> int:
@@ -38,7 +28,7 @@ def test_a_liar_is_named_and_takes_no_more_than_its_part(policy: str, seed: int)
     stage, recording = perform("S24", Parameters(policy=policy, seed=seed))
 
     *honest, liar = stage.names
-    found = names(stage)
+    found = suspects_of(stage)
     assert all((liar, Suspicion.USED) in found[name] for name in honest)
     assert not found[liar]
     assert {broker for name in honest for broker, _ in found[name]} == {liar}
@@ -80,15 +70,13 @@ def test_a_sidecar_that_claims_to_hold_the_whole_limit_stops_no_other_for_long(p
     waited, part = (NAMED_AT + 10, 0.7) if policy == "balanced" else (5, 0.9)
     assert least(recording, [busy], range(25 + waited, 80)) >= part * stage.limit
     expected = {(liar, Suspicion.HOLDS)} if policy == "balanced" else set()
-    assert {name: found for name, found in names(stage).items() if name != liar} == dict.fromkeys(
-        (busy, *others), expected
-    )
+    assert {
+        name: found for name, found in suspects_of(stage).items() if name != liar
+    } == dict.fromkeys((busy, *others), expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S7", "S9", "S14", "S15", "S16", "S17", "S18", "S22", "S23"])
 def test_no_scenario_without_a_liar_names_anybody(scenario: str) -> None:
     """Dependencies lost, rotation, loss, delay, mixed intervals, partitions, pauses, PIP-82 brokers."""
-    stage, _ = perform(scenario, Parameters())
-
-    assert not any(names(stage).values())
+    assert not any(played(scenario, Parameters()).suspects.values())

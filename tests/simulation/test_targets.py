@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
-from coordinator.simulation.experiment import Figures, measure, perform
+from coordinator.simulation.experiment import Figures
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.trials import settle_summary
+from tests.simulation.runs import played
 
 SEEDS = 3
 
 
-@cache
 def runs(scenario: str, seeds: int = SEEDS, loss: float | None = None) -> list[Figures]:
     """The figures of a scenario for several seeds, with max-min and balanced."""
-    return [
-        measure(*perform(scenario, Parameters(seed=seed, loss=loss)))[0] for seed in range(seeds)
-    ]
+    return [played(scenario, Parameters(seed=seed, loss=loss)).figures for seed in range(seeds)]
 
 
 @pytest.mark.slow

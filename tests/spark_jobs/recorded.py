@@ -26,7 +26,7 @@ DELAY_NS = 2_000_000
 class RecordedCluster(Cluster):
     """A cluster whose every sidecar is recorded, as the runner does it."""
 
-    place: Path = Path()
+    place: Path | str = ""
     cluster: str = "test"
     #: Added to a broker's wall clock.
     skew_ns: dict[str, int] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def record_operation(cluster: RecordedCluster, stage: OperationStage) -> None:
     cluster.recorders["broker-2"].operation_changed(operation, at_ms, cluster.now_ns)
 
 
-def record_a_story(place: Path) -> None:
+def record_a_story(place: Path | str) -> None:
     """Two brokers start, a third joins, the limit doubles, the first dies and comes back."""
     cluster = RecordedCluster(limit=3000, place=place)
     cluster.start("broker-1", demand=5000)

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from coordinator.backlog.rules.model import BacklogQuota
 from spark_jobs.backlog_trends import JOB, TABLE, follow, hours, trends
-from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.intake import examine
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import SCHEMAS
 from tests.adapters.recorder.world import Recording
 from tests.backlog.rules.world import TOPIC, World

@@ -14,14 +14,17 @@ START = 1_800_000_000
 """A multiple of twenty."""
 
 
-def _found(spark: SparkSession, seconds: Mapping[int, tuple[int, bool]]) -> dict[int, Any]:
+def _found(
+    spark: SparkSession, seconds: Mapping[int, tuple[int, bool]], demand: float = 100.0
+) -> dict[int, Any]:
     """The buckets of a limit of 100, from what passed in each second and whether that is known."""
     rows = [
-        ("orders", "publishRateInMsgs", START + second, 100, admitted, known)
+        ("orders", "publishRateInMsgs", START + second, 100, 100.0, demand, admitted, known)
         for second, (admitted, known) in seconds.items()
     ]
     columns = (
-        "resource_group string, dimension string, second bigint, limit bigint, admitted bigint,"
+        "resource_group string, dimension string, second bigint, limit bigint, room double,"
+        " demand double, admitted bigint,"
     )
     groups = spark.createDataFrame(rows, f"{columns} known boolean")
     return {row["length_s"]: row for row in bucket_peaks(groups).collect()}
@@ -53,3 +56,20 @@ def test_below_the_limit_the_worst_bucket_is_negative(spark: SparkSession) -> No
 
     assert [row["peak"] for row in found.values()] == pytest.approx([-0.1] * 4)
     assert [row["above"] for row in found.values()] == [0] * 4
+
+
+def test_clients_that_get_less_than_the_limit_wait_longer_than_at_one_bucket(
+    spark: SparkSession,
+) -> None:
+    """80 and 100 of 100 in turn are 90 on average: a message waits a ninth longer, in every bucket."""
+    found = _found(spark, {n: (80 if n % 2 else 100, True) for n in range(20)})
+
+    regrets = [row["latency_regret"] for row in found.values()]
+    assert regrets == pytest.approx([100 / 90 - 1] * 4)
+
+
+def test_clients_that_want_less_than_the_limit_do_not_wait(spark: SparkSession) -> None:
+    """Then there is no regret, not one of nothing; a second that is not known does not count."""
+    assert _found(spark, dict.fromkeys(range(20), (90, True)), 99.0)[1]["latency_regret"] is None
+    known = _found(spark, {n: (100 if n else 1, n > 0) for n in range(20)})
+    assert known[1]["latency_regret"] == pytest.approx(0.0)

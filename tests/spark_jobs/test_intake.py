@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.intake import examine
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import FILE_KEY, VERSION_KEY
 from tests.spark_jobs.spoilt import file_of, record, rewrite
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.intake import RefusedInput
 from spark_jobs.landing import Landing
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import VERSION_KEY
 from tests.spark_jobs.spoilt import file_of, record, rewrite
 

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.tables import RecordedTable
-from spark_jobs.intake import RefusedInput, examine, read
+from spark_jobs.intake import examine, read
 from spark_jobs.live_convergence import Live
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.session import computing
 from spark_jobs.tables import VERSION_KEY
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time

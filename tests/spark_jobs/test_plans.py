@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from spark_jobs.timeline import (
     limits_over_time,
     unknown_seconds,
 )
+from tests.spark_jobs.plans.jobs import FOLDER, plans_of_all_jobs
+from tests.spark_jobs.plans.outline import outline_of
+from tests.spark_jobs.stores.servers import INTERPRETED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -48,6 +52,16 @@ def shuffles(plan: str) -> list[str]:
 def frame(spark: SparkSession, columns: str) -> DataFrame:
     """A frame that Spark has to plan for, knowing nothing of its rows."""
     return spark.createDataFrame(spark.sparkContext.emptyRDD(), columns)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Plans as those who run the jobs have them."""
+    for name in INTERPRETED:
+        spark.conf.unset(name)
+    yield
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +206,40 @@ def test_a_hot_group_is_spread_over_all_partitions(spark: SparkSession) -> None:
 def test_no_row_passes_through_python(brokers: DataFrame) -> None:
     """Built-in functions only, on the way of recorded rows to figures."""
     assert "Python" not in plan_of(brokers)
+
+
+def test_an_outline_shows_what_moves_rows_and_not_how_often_columns_are_named() -> None:
+    """Two plans of one outline: another projection and other numbers; a shuffle more is another one."""
+    plan = """AdaptiveSparkPlan isFinalPlan=false
++- Project [a#1L, b#2]
+   +- SortMergeJoin [a#1L], [c#3], LeftOuter
+      :- Sort [a#1L ASC NULLS FIRST], false, 0
+      :  +- Exchange hashpartitioning(a#1L, 2), ENSURE_REQUIREMENTS, [plan_id=7]
+      :     +- Scan ExistingRDD[a#1L,b#2]
+      +- HashAggregate(keys=[c#3], functions=[partial_sum(d#4)])
+         +- Scan ExistingRDD[c#3,d#4]
+"""
+    told = outline_of(plan)
+
+    assert told.splitlines() == [
+        "  SortMergeJoin by [a] LeftOuter",
+        "    Sort [a]",
+        "      Exchange by [a] ENSURE_REQUIREMENTS",
+        "        Scan",
+        "    HashAggregate by [c], a part",
+        "      Scan",
+    ]
+    assert outline_of(plan.replace("#1L", "#41L").replace(", 2)", ", 16)")) == told
+    last = "         +- "
+    moved = f"{last}Exchange hashpartitioning(c#3, 2), ENSURE_REQUIREMENTS, [plan_id=8]\n   {last}"
+    assert "      Exchange by [c]" in outline_of(plan.replace(last, moved))
+
+
+def test_every_plan_is_the_committed_one(spark: SparkSession) -> None:
+    """A new shuffle, sort or join shows in the diff; `python -m tests.spark_jobs.plans` renews them."""
+    plans = plans_of_all_jobs(spark)
+
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(plans)
+    for job, text in plans.items():
+        committed = (FOLDER / f"{job}.txt").read_text()
+        assert text.splitlines() == committed.splitlines(), job

@@ -16,8 +16,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from coordinator.adapters.recorder.tables import RecordedTable, file_schema
-from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.intake import examine
 from spark_jobs.prices import ClassPrices, PriceTable
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.showback import Bill, as_csv, bill, main, make, neutral, text, totals, usage_hours
 from spark_jobs.tables import SCHEMAS
 

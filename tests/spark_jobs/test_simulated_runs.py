@@ -22,8 +22,9 @@ from coordinator.simulation.experiment import allowed_per_step, central_per_seco
 from coordinator.simulation.recording import GroupRecord, RunRecording
 from coordinator.simulation.stage import Parameters, Stage
 from coordinator.simulation.trials import Trial
-from spark_jobs.convergence_report import frames
+from spark_jobs.convergence_report import frames, kept_at
 from spark_jobs.intake import examine, read
+from spark_jobs.places import place_of
 from spark_jobs.report_data import Value
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
@@ -63,7 +64,7 @@ def events(
         for table in SCHEMAS
     }
     found: dict[str, list[Value]] = {name: [] for name in runs}
-    made = frames(tables, tmp_path_factory.mktemp("figures"))
+    made = frames(tables, kept_at(place_of(tmp_path_factory.mktemp("figures"))))
     for row in made.events.orderBy("happened").collect():
         found[row["resource_group"]].append(row.asDict())
     return found

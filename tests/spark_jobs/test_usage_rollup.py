@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 
 from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
 from spark_jobs.days import forecast
-from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.intake import examine
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.usage_rollup import GROUP, JOB, namespace_hours, roll_up
 from tests.adapters.recorder.world import Recording

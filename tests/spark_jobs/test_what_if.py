@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from coordinator.core.model import Dimension
 from coordinator.simulation.replay import Change
 from spark_jobs.changes import BadChange, parse
-from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.intake import examine
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.what_if import WhatIfOutcome, ask, main, text
 from tests.spark_jobs.recorded import RecordedCluster
 

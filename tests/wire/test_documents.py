@@ -87,7 +87,7 @@ def test_an_attachment_is_a_super_users_unless_it_says_otherwise() -> None:
         encode_attachment("gold"),
         b'{"schema":1,"group":"gold","superUser":0}',
         b'{"schema":1,"group":"gold","superUser":null}',
-        b'{"schema":2,"group":"gold","superUser":false}',
+        b'{"schema":3,"group":"gold","superUser":false}',
         b"no document",
     ):
         assert is_super_users(data)
@@ -139,8 +139,93 @@ def test_whatever_the_bytes_are_only_document_errors_come_out(data: bytes) -> No
 
 def test_a_newer_schema_is_refused_whole() -> None:
     """Its known fields may mean something else."""
-    with pytest.raises(DocumentError, match="newer"):
-        decode_group("gold", b'{"schema":2}', 0)
+    with pytest.raises(DocumentError, match="schema 3 is newer than 2"):
+        decode_group("gold", b'{"schema":3}', 0)
+    with pytest.raises(DocumentError, match="schema 2 is newer than 1"):
+        decode_attachment(b'{"schema":2,"group":"gold"}')
+
+
+def test_a_group_with_a_parent_has_a_schema_of_its_own() -> None:
+    """A release that knows no trees refuses it by its schema; groups alone are written as before."""
+    alone = ResourceGroup("web", Rates(publish_messages=7))
+    child = replace(
+        alone, parent="shop", weight=3, guarantees=Rates(publish_messages=5, dispatch_bytes=2**62)
+    )
+    data = encode_group(child)
+
+    assert decode_group("web", data, 0) == child
+    assert (
+        json.loads(data).items()
+        >= {
+            "schema": 2,
+            "parent": "shop",
+            "weight": 3,
+            "publishGuaranteeInMsgs": 5,
+            "dispatchGuaranteeInBytes": 2**62,
+        }.items()
+    )
+    assert json.loads(encode_group(alone)) == {
+        key: value
+        for key, value in (json.loads(data) | {"schema": 1}).items()
+        if key not in {"parent", "weight"} and "Guarantee" not in key
+    }
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"parent":""',
+        '"parent":"a/b"',
+        '"parent":7',
+        '"parent":null',
+        '"weight":0',
+        '"weight":1001',
+        '"weight":true',
+        '"publishGuaranteeInMsgs":-1',
+        '"publishGuaranteeInMsgs":1.5',
+        '"dispatchGuaranteeInBytes":9223372036854775808',
+    ],
+)
+def test_a_place_in_a_tree_that_cannot_be_is_refused(field: str) -> None:
+    """A stranger's document changes no tree."""
+    with pytest.raises(DocumentError):
+        decode_group("web", b'{"schema":2,' + field.encode() + b"}", 0)
+
+
+def test_a_group_with_credit_has_the_schema_that_older_releases_refuse() -> None:
+    """They would certify less than it may pass; one that refuses publishes they read, and hold them."""
+    usual = ResourceGroup("web", Rates(publish_messages=7))
+    refusing = replace(usual, on_limit="refuse", hold_millis=0)
+    saving = replace(usual, burst_seconds=5)
+
+    assert decode_group("web", encode_group(refusing), 0) == refusing
+    assert decode_group("web", encode_group(saving), 0) == saving
+    said = json.loads(encode_group(refusing))
+    assert (said["schema"], said["onLimit"], said["holdMillis"]) == (1, "refuse", 0)
+    said = json.loads(encode_group(saving))
+    assert (said["schema"], said["burstSeconds"]) == (2, 5)
+    assert not {"onLimit", "holdMillis", "burstSeconds"} & json.loads(encode_group(usual)).keys()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"onLimit":"drop"',
+        '"onLimit":["refuse"]',
+        '"onLimit":null',
+        '"holdMillis":-1',
+        '"holdMillis":600001',
+        '"holdMillis":true',
+        '"burstSeconds":-1',
+        '"burstSeconds":3601',
+        '"burstSeconds":0.5',
+        '"burstSeconds":1e400',
+    ],
+)
+def test_a_handling_that_cannot_be_is_refused(field: str) -> None:
+    """A stranger's document makes no gate save up more than the most."""
+    with pytest.raises(DocumentError):
+        decode_group("web", b'{"schema":2,' + field.encode() + b"}", 0)
 
 
 @pytest.mark.parametrize("name", ["a", "A-z_0.9:=", "a" * 255, "...", ".a"])

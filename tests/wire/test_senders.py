@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from coordinator.core.model import Member, Suspicion, UsageReport
+from coordinator.core.model import NANOS_PER_MILLI, Member, Suspicion, UsageReport
 from coordinator.core.reports.early import GRACE_NS
 from coordinator.wire.fields import BadReport
 from coordinator.wire.reports import encode
@@ -29,6 +29,11 @@ def senders() -> Senders:
 def report(broker: str = "b1", incarnation: int = 3, sequence: int = 7, elapsed: int = 9) -> bytes:
     """An empty report."""
     return encode(UsageReport(broker, incarnation, sequence, elapsed, ()))
+
+
+def sent(sequence: int, at_ms: int) -> bytes:
+    """A report of b1 that tells when it was sent."""
+    return encode(UsageReport("b1", 3, sequence, 9, ()), at_ms)
 
 
 def refused(senders: Senders, payload: bytes) -> str:
@@ -222,3 +227,26 @@ def test_whatever_bytes_come_the_answer_is_a_reason(senders: Senders) -> None:
                 believed.append(senders.open(payload, 0))
 
     assert set(believed) <= {None}  # what waits for a registration that never comes
+
+
+def test_a_report_that_was_sent_too_long_ago_is_dropped(senders: Senders) -> None:
+    """By a time that is signed; one that tells no time is taken."""
+    senders.age_max_ms = 1_000
+    for sequence, delay_ms in ((1, 20), (2, 10), (3, 1_010)):
+        payload = PEER.sign(sent(sequence, at_ms=5_000 + sequence))
+        assert senders.open(payload, (90_000 + sequence + delay_ms) * NANOS_PER_MILLI) is not None
+    late = PEER.sign(sent(4, at_ms=5_004))
+    with pytest.raises(BadReport, match="too old: b1 sent it 1001 ms before it came"):
+        senders.open(late, 91_015 * NANOS_PER_MILLI)
+    assert senders.open(PEER.sign(report(sequence=5)), 99_000 * NANOS_PER_MILLI) is not None
+    assert named(senders) == []
+
+
+def test_no_other_process_makes_a_members_reports_look_old(senders: Senders) -> None:
+    """A forged report that seems quick counts for nothing, nor does a copy."""
+    senders.age_max_ms = 1_000
+    first = PEER.sign(sent(1, at_ms=5_000))
+    assert senders.open(first, 90_000 * NANOS_PER_MILLI) is not None
+    refused(senders, STRANGER.sign(sent(2, at_ms=2**62)))
+    assert senders.open(first, 60_000 * NANOS_PER_MILLI) is None
+    assert senders.open(PEER.sign(sent(2, at_ms=6_000)), 91_900 * NANOS_PER_MILLI) is not None

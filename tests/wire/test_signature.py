@@ -82,7 +82,7 @@ def test_a_signature_of_anything_else_is_none_of_a_report() -> None:
 
 def test_a_head_says_whose_report_it_is() -> None:
     """The head alone is read for that."""
-    assert reports.head_of(REPORT) == ("b1", 3, 7)
+    assert reports.head_of(REPORT) == ("b1", 3, 7, 0)
     for payload in (b"", b"garbage", b"\x0a\x02b1"):
         with pytest.raises(BadReport):
             reports.head_of(payload)

@@ -1,7 +1,7 @@
 """Parse a broker's answers about backlogs, for `backlog`; an answer of another form raises.
 
-It raises ValueError, KeyError, TypeError, AttributeError or IndexError: the code parses the answer by its
-expected form.
+It raises ValueError, KeyError, TypeError, AttributeError, IndexError or OverflowError: the code parses
+the answer by its expected form.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from coordinator.backlog.rules.model import (
     Ledger,
     Position,
     QuotaPolicy,
+    QuotaType,
     TopicStorage,
 )
 
+Bounds = dict[QuotaType, tuple[int | None, QuotaPolicy]]
+"""The bound of each type of backlog quota, in bytes or seconds, and its policy; None is no bound."""
+
+_GIGABYTE: Final = 1 << 30
 _NO_LEDGER: Final = -1
 _CAUGHT_UP: Final = -1
 
@@ -74,17 +79,48 @@ def closings_in(body: Any) -> dict[int, int]:
     return {int(item["ledgerId"]): int(item["timestamp"]) for item in body["ledgers"][:-1]}
 
 
-def quota_in(body: Any) -> BacklogQuota:
-    """Read the quota of a topic or a namespace from the policies of each type."""
-    size, age = body.get("destination_storage") or {}, body.get("message_age") or {}
-    size_bytes = int(size.get("limitSize", size.get("limit", -1)))
-    age_s = int(age.get("limitTime", -1))
-    return BacklogQuota(
-        size_bytes=None if size_bytes < 0 else size_bytes,
-        age_s=None if age_s <= 0 else age_s,
-        size_policy=QuotaPolicy(size.get("policy", QuotaPolicy.HOLD.value)),
-        age_policy=QuotaPolicy(age.get("policy", QuotaPolicy.HOLD.value)),
-    )
+def bounds_in(body: Any) -> Bounds:
+    """Read the bound and policy of each type of quota that a topic or namespace has."""
+    found: Bounds = {}
+    if size := body.get("destination_storage"):
+        size_bytes = int(size.get("limitSize", size.get("limit", -1)))
+        found[QuotaType.SIZE] = _size(size_bytes), _policy(size.get("policy"))
+    if age := body.get("message_age"):
+        found[QuotaType.TIME] = _age(int(age.get("limitTime", -1))), _policy(age.get("policy"))
+    return found
+
+
+def default_bounds_in(body: Any) -> Bounds:
+    """Read both bounds and their policy from the configuration of a broker.
+
+    The older setting, in gigabytes, comes first, as it does at the broker.
+    """
+    gigabytes = float(body.get("backlogQuotaDefaultLimitGB", -1))
+    size_bytes = int(body.get("backlogQuotaDefaultLimitBytes", -1))
+    if gigabytes > 0:
+        size_bytes = int(gigabytes * _GIGABYTE)
+    policy = _policy(body.get("backlogQuotaDefaultRetentionPolicy"))
+    age_s = int(body.get("backlogQuotaDefaultLimitSecond", -1))
+    return {QuotaType.SIZE: (_size(size_bytes), policy), QuotaType.TIME: (_age(age_s), policy)}
+
+
+def quota_of(bounds: Bounds) -> BacklogQuota:
+    """Return the quota that has these bounds, one of each type."""
+    size_bytes, size_policy = bounds[QuotaType.SIZE]
+    age_s, age_policy = bounds[QuotaType.TIME]
+    return BacklogQuota(size_bytes, age_s, size_policy, age_policy)
+
+
+def _size(size_bytes: int) -> int | None:
+    return None if size_bytes < 0 else size_bytes
+
+
+def _age(age_s: int) -> int | None:
+    return None if age_s <= 0 else age_s
+
+
+def _policy(name: str | None) -> QuotaPolicy:
+    return QuotaPolicy.HOLD if name is None else QuotaPolicy(name)
 
 
 def millis_of(stamp: str) -> int:

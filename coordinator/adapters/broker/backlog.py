@@ -24,10 +24,13 @@ from urllib.parse import quote
 import httpx
 
 from coordinator.adapters.broker.answers import (
+    Bounds,
+    bounds_in,
     closings_in,
+    default_bounds_in,
     glance_in,
     millis_of,
-    quota_in,
+    quota_of,
     storage_in,
 )
 from coordinator.adapters.broker.evictions import evictions_in
@@ -37,6 +40,7 @@ from coordinator.backlog.rules.model import (
     BacklogQuota,
     Glance,
     Position,
+    QuotaType,
     TopicStorage,
     TopicSummary,
 )
@@ -52,6 +56,7 @@ _CHUNK: Final = 64 * 1024
 _TURN: Final = 200
 """Topics that are parsed before other tasks run: about 2 ms."""
 
+_CONFIGURATION: Final = "/brokers/configuration/runtime"
 _SUCCESSES: Final = (200, 204)
 _REDIRECTS: Final = (301, 302, 307, 308)
 _REFUSALS: Final = (400, 401, 403, 405, 409, 412)
@@ -93,6 +98,9 @@ class HttpBacklogSource:
             limits=httpx.Limits(max_connections=connections),
             trust_env=False,
         )
+        #: The broker's defaults, once they were needed since the last summaries; a restart changes them.
+        self._defaults: Bounds | None = None
+        self._asking_defaults = asyncio.Lock()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -106,11 +114,12 @@ class HttpBacklogSource:
 
     async def cluster(self) -> str:
         """See `BacklogSource`."""
-        answer = await self._ask("GET", "/brokers/configuration/runtime")
+        answer = await self._ask("GET", _CONFIGURATION)
         return str(_parsed(answer, lambda body: body["clusterName"]))
 
     async def summaries(self) -> tuple[TopicSummary, ...]:
         """See `BacklogSource`."""
+        self._defaults = None
         answer = await self._ask("GET", "/broker-stats/topics")
         found: list[TopicSummary] = []
         try:
@@ -151,24 +160,41 @@ class HttpBacklogSource:
     async def quota(self, topic: str) -> BacklogQuota:
         """Return the quota in force; raise as the port says.
 
-        A partition has that of its topic; a broker refuses to return it for the partition. A topic
-        without a quota of its own has the namespace's, which includes the broker's default. That is
-        asked for, too, where topic policies are off and for a name that only looks like a partition's.
+        Of each type, size and age, that is the topic's; without one the namespace's; without that the
+        broker's default. A partition has that of its topic: a broker refuses to return it for the
+        partition. It refuses as well where topic policies are off, and for a name that only looks like a
+        partition's.
 
-        The broker is not asked to combine the two (``applied=true``). A 4.2.4 broker then waits for its
+        The broker is not asked to combine them (``applied=true``). A 4.2.4 broker then waits for its
         metadata store on the only thread of the store: a question about a namespace that it had not read
         stopped lookups and admin requests for 30 s.
         """
         name, _ = _name(topic).split_partition()
-        path = f"{_path(str(name))}/backlogQuotaMap"
-        answer = await self._send("GET", f"{self._base_url}{path}")
+        found = await self._bounds_of_topic(name)
+        if len(found) < len(QuotaType):
+            namespace = f"{quote(name.tenant)}/{quote(name.namespace)}"
+            answer = await self._ask("GET", f"/namespaces/{namespace}/backlogQuotaMap")
+            found = _parsed(answer, bounds_in) | found
+        if len(found) < len(QuotaType):
+            found = await self._default_bounds() | found
+        return quota_of(found)
+
+    async def _bounds_of_topic(self, name: TopicName) -> Bounds:
+        """Return the bounds that the topic itself has."""
+        answer = await self._send("GET", f"{self._base_url}{_path(str(name))}/backlogQuotaMap")
         if answer.status_code in _REDIRECTS:
             answer = await self._follow(answer)
-        refused = answer.status_code in (*_REFUSALS, httpx.codes.NOT_FOUND)
-        if refused or not _parsed(_checked(answer), bool):
-            path = f"/namespaces/{quote(name.tenant)}/{quote(name.namespace)}/backlogQuotaMap"
-            answer = await self._send("GET", f"{self._base_url}{path}")
-        return _parsed(_checked(answer), quota_in)
+        if answer.status_code in (*_REFUSALS, httpx.codes.NOT_FOUND):
+            return {}
+        return _parsed(_checked(answer), bounds_in)
+
+    async def _default_bounds(self) -> Bounds:
+        """Return those of the broker's configuration."""
+        async with self._asking_defaults:
+            if self._defaults is None:
+                answer = await self._ask("GET", _CONFIGURATION)
+                self._defaults = _parsed(answer, default_bounds_in)
+            return self._defaults
 
     async def evictions(self) -> Counted:
         """See `BacklogSource`."""
@@ -264,7 +290,9 @@ async def _read_up_to(answer: httpx.Response, size_max: int) -> None:
 def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
     try:
         return read(answer.json())
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError,
+    ) as error:  # fmt: skip
         raise BrokerUnreachable(
             f"{answer.request.url.path}: {type(error).__name__} {error} in {answer.text:.200}"
         ) from error

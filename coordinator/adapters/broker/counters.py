@@ -5,57 +5,53 @@ is as old as ``statsUpdateFrequencyInSecs``, and ``.../stats`` is one request pe
 it arrives and never held as a whole: with 10,000 topics it is some 50 MB. Without
 ``exposeTopicLevelMetricsInPrometheus`` it lists namespaces only, which is enough; but throttled
 publishing is unknown then.
-
-A line is searched by the line feed before it: a pattern that begins with ``^`` takes six times as long,
-1.4 s for 45 MB.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Self
+from collections.abc import Mapping
+from typing import Final
 
 import httpx
 
-from coordinator.adapters.broker.web_service import client_of
-from coordinator.native.engine.counting import TopicCount
+from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of
+from coordinator.adapters.broker.web_service import WebServiceClient
+from coordinator.native.engine.counting import CounterReading, TopicCount
 from coordinator.ports import BrokerUnreachable, Refused
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S: Final = 10.0
+_PUBLISHED_TIMEOUT_S: Final = 30.0
+"""A busy broker begins to answer only when it has written 45 MB, for 10,000 topics."""
 
-_FIELDS: Final[Mapping[bytes, str]] = {
-    b"in_messages_total": "messages",
-    b"in_bytes_total": "bytes",
-    b"out_messages_total": "out_messages",
-    b"out_bytes_total": "out_bytes",
-    b"producers_count": "producers",
-    b"consumers_count": "consumers",
-    b"publish_rate_limit_times": "throttles",
+_FIELDS: Final[Mapping[str, str]] = {
+    "pulsar_in_messages_total": "messages",
+    "pulsar_in_bytes_total": "bytes",
+    "pulsar_out_messages_total": "out_messages",
+    "pulsar_out_bytes_total": "out_bytes",
+    "pulsar_producers_count": "producers",
+    "pulsar_consumers_count": "consumers",
+    "pulsar_publish_rate_limit_times": "throttles",
 }
-_PUBLISHED: Final = (b"in_messages_total", b"in_bytes_total")
 _OF_SUBSCRIPTIONS: Final = ("out_messages", "out_bytes")
-
-
-def _lines_of(names: Iterable[bytes]) -> re.Pattern[bytes]:
-    return re.compile(rb"\npulsar_(" + b"|".join(names) + rb")\{([^}\n]*)\} ([0-9.eE+]+)(?=\n)")
-
-
-_LINE: Final = _lines_of(_FIELDS)
-_PUBLISHED_LINE: Final = _lines_of(_PUBLISHED)
-_LABEL = re.compile(rb'(namespace|topic|partition|subscription|consumer_name)="([^"]*)"')
+_ALL: Final = Lines(*_FIELDS)
+_PUBLISHED: Final = Lines("pulsar_in_messages_total", "pulsar_in_bytes_total")
+_STARTED: Final = Lines("process_start_time_seconds")
+_LABEL: Final = label_pattern(("namespace", "topic", "partition", "subscription", "consumer_name"))
+_UNCOUNTED_MAX: Final = 100
+"""Namespaces with lines that cannot be read, of which a reading tells."""
 _NOT_PARTITIONED: Final = "-1"
 
 _Sums = dict[tuple[str, str], dict[str, int]]
 
 
-class MetricsCounters:
+class MetricsCounters(WebServiceClient):
     """`coordinator.native.engine.outside.BrokerCounters` over HTTP.
 
     Args:
         web_service_url: the broker's own web service.
         token: sent as bearer token; None sends none.
-        published_only: read the counters of published messages and bytes alone, at a fifth of the cost.
+        published_only: read the counters of published messages and bytes alone, at a fifth of the cost,
+            and wait for as long as readings may be apart (reconciliation/engine/spacing.py).
         transport: for tests; None is the network.
     """
 
@@ -67,20 +63,15 @@ class MetricsCounters:
         published_only: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._client = client_of(
-            web_service_url, token=token, timeout_s=_TIMEOUT_S, transport=transport
-        )
-        self._line = _PUBLISHED_LINE if published_only else _LINE
+        timeout_s = _PUBLISHED_TIMEOUT_S if published_only else _TIMEOUT_S
+        super().__init__(web_service_url, "", token=token, timeout_s=timeout_s, transport=transport)
+        self._lines = _PUBLISHED if published_only else _ALL
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
-
-    async def read(self) -> Sequence[TopicCount]:
+    async def read(self) -> CounterReading:
         """See `BrokerCounters`."""
         sums: _Sums = {}
+        uncounted: set[str] = set()
+        started_s: float | None = None
         tail = b""
         try:
             async with self._client.stream("GET", "/metrics/") as answer:
@@ -90,39 +81,52 @@ class MetricsCounters:
                     raise BrokerUnreachable(f"GET /metrics/ answered {answer.status_code}")
                 async for chunk in answer.aiter_bytes(65_536):
                     lines, _, tail = (tail + chunk).rpartition(b"\n")
-                    add_lines(lines, sums, self._line)
+                    add_lines(lines, sums, uncounted, self._lines)
+                    started_s = started_s or _started_in(lines)
         except httpx.HTTPError as error:
             raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
-        add_lines(tail, sums, self._line)
-        return tuple(_count(*key, found) for key, found in sums.items())
+        add_lines(tail, sums, uncounted, self._lines)
+        topics = tuple(_count(*key, found) for key, found in sums.items())
+        return CounterReading(topics, started_s or _started_in(tail), frozenset(uncounted))
+
+
+def _started_in(text: bytes) -> float | None:
+    found = _STARTED.find(b"\n%b\n" % text)
+    return float(found[0][2]) if found else None
 
 
 def _count(namespace: str, topic: str, found: Mapping[str, int]) -> TopicCount:
     return TopicCount(namespace, topic, *(found.get(field, 0) for field in _FIELDS.values()))
 
 
-def add_lines(text: bytes, sums: _Sums, line: re.Pattern[bytes] = _LINE) -> None:
-    """Add the counts in whole lines of an answer, by namespace and topic."""
-    for field, labels, value in _values(text, line):
-        namespace, topic = labels.get("namespace"), labels.get("topic", "")
-        # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
-        partition = labels.get("partition", _NOT_PARTITIONED)
-        if partition != _NOT_PARTITIONED:
-            topic = f"{topic}-partition-{partition}"
-        if not namespace or "consumer_name" in labels:
-            continue
-        # Sent messages are counted by subscription wherever topics are listed.
-        if field in _OF_SUBSCRIPTIONS and topic and "subscription" not in labels:
-            continue
-        found = sums.setdefault((namespace, topic), {})
-        found[field] = found.get(field, 0) + value
+def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL) -> None:
+    """Add the counts in whole lines of an answer, by namespace and topic.
+
+    Args:
+        text: the lines.
+        sums: takes the counts.
+        uncounted: takes the namespaces of lines that cannot be read, `_UNCOUNTED_MAX` at most.
+        lines: those that count.
+    """
+    text = b"\n%b\n" % text
+    found = lines.find(text)
+    for name, labels, value in found:
+        _add(_FIELDS[name.decode()], labels_of(labels, _LABEL), int(float(value)), sums)
+    for namespace in lines.cut_namespaces(text, len(found)):
+        if len(uncounted) < _UNCOUNTED_MAX:
+            uncounted.add(namespace)
 
 
-def _values(text: bytes, line: re.Pattern[bytes]) -> Iterator[tuple[str, Mapping[str, str], int]]:
-    for name, labels, value in line.findall(b"\n%b\n" % text):
-        pairs = _LABEL.findall(labels)
-        yield (
-            _FIELDS[name],
-            {key.decode(): found.decode(errors="replace") for key, found in pairs},
-            int(float(value)),
-        )
+def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums) -> None:
+    namespace, topic = labels.get("namespace"), labels.get("topic", "")
+    # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
+    partition = labels.get("partition", _NOT_PARTITIONED)
+    if partition != _NOT_PARTITIONED:
+        topic = f"{topic}-partition-{partition}"
+    if not namespace or "consumer_name" in labels:
+        return
+    # Sent messages are counted by subscription wherever topics are listed.
+    if field in _OF_SUBSCRIPTIONS and topic and "subscription" not in labels:
+        return
+    found = sums.setdefault((namespace, topic), {})
+    found[field] = found.get(field, 0) + value

@@ -5,18 +5,16 @@ The answer is parsed as it arrives and never held as a whole: with 10,000 topics
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Final
 
+from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import QuotaType
 from coordinator.ports import BrokerUnreachable
 
-_LINE: Final = re.compile(
-    rb"\npulsar_storage_backlog_quota_exceeded_evictions_total\{([^}\n]*)\} ([0-9]{1,18})(?:\.0*)?(?=\s)"
-)
-_LABEL: Final = re.compile(rb'(namespace|topic|partition|quota_type)="([^"]*)"')
+_LINES: Final = Lines("pulsar_storage_backlog_quota_exceeded_evictions_total")
+_LABEL: Final = label_pattern(("namespace", "topic", "partition", "quota_type"))
 _TYPES: Final = {kind.value: kind for kind in QuotaType}
 _LONGEST_LINE: Final = 64 * 1024
 _NOT_PARTITIONED: Final = "-1"
@@ -43,14 +41,12 @@ async def evictions_in(chunks: AsyncIterator[bytes]) -> Counted:
 
 
 def _add(lines: bytes, found: dict[tuple[str, QuotaType], int]) -> None:
-    for labels, value in _LINE.findall(lines):
-        named = {
-            key.decode(): text.decode(errors="replace") for key, text in _LABEL.findall(labels)
-        }
+    for _, labels, value in _LINES.find(lines):
+        named = labels_of(labels, _LABEL)
         kind = _TYPES.get(named.get("quota_type", ""))
         name = named.get("topic") or named.get("namespace", "")
         # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
         if named.get("partition", _NOT_PARTITIONED) != _NOT_PARTITIONED:
             name = f"{name}-partition-{named['partition']}"
         if kind is not None and name:
-            found[name, kind] = int(value)
+            found[name, kind] = int(float(value))

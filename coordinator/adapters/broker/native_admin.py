@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import httpx
 
-from coordinator.adapters.broker.web_service import client_of
+from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.ports import BrokerUnreachable, Refused
@@ -24,7 +24,7 @@ _TRANSPORT: Final = "resourceUsageTransportClassName"
 _OPTIONAL = re.compile(r"Optional\[(.*)\]")
 
 
-class HttpNativeAdmin:
+class HttpNativeAdmin(WebServiceClient):
     """`coordinator.native.engine.outside.NativeAdmin` over HTTP.
 
     Args:
@@ -40,15 +40,9 @@ class HttpNativeAdmin:
         token: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._client = client_of(
+        super().__init__(
             web_service_url, "/admin/v2", token=token, timeout_s=_TIMEOUT_S, transport=transport
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
 
     async def facts(self) -> BrokerFacts:
         """See `NativeAdmin`."""

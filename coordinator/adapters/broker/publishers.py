@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
-from coordinator.adapters.broker.web_service import client_of
+from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.core.topics import DOMAINS, TopicName
 from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.reconciliation.engine.ways import ListedPublisher
@@ -26,7 +26,7 @@ _QUERY: Final = "getPreciseBacklog=false&subscriptionBacklogSize=false&excludeCo
 _REFUSALS: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
-class HttpPublisherLists:
+class HttpPublisherLists(WebServiceClient):
     """`coordinator.reconciliation.engine.outside.PublisherLists` over HTTP.
 
     Args:
@@ -42,15 +42,9 @@ class HttpPublisherLists:
         token: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._client = client_of(
+        super().__init__(
             web_service_url, "/admin/v2", token=token, timeout_s=_TIMEOUT_S, transport=transport
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
 
     async def publishers(self, topic: str) -> Sequence[ListedPublisher]:
         """Return the publishers of a topic; raise as the port says."""

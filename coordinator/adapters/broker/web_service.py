@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import httpx
 
 from coordinator.runtime.client_tls import machine_trust
@@ -34,3 +36,34 @@ def client_of(
         transport=transport,
         trust_env=False,
     )
+
+
+class WebServiceClient:
+    """An adapter over HTTP to a broker's web service; a context, at whose end its connections close.
+
+    Args:
+        web_service_url: the broker's own web service.
+        path: prefix of all requests.
+        token: sent as bearer token; None sends none.
+        timeout_s: seconds for each step of a request.
+        transport: for tests; None is the network.
+    """
+
+    def __init__(
+        self,
+        web_service_url: str,
+        path: str,
+        *,
+        token: str | None,
+        timeout_s: float,
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        self._client = client_of(
+            web_service_url, path, token=token, timeout_s=timeout_s, transport=transport
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.core.model import Attachments, ResourceGroup
+from coordinator.core.model import ResourceGroup
+from coordinator.core.owners import OwnerKind, TrafficOwner, attachments_of
 from coordinator.ports import (
     ANONYMOUS,
     ANYTHING,
@@ -46,6 +47,7 @@ class MemoryStore:
         self._groups: dict[str, Versioned] = {}
         self._tenants: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
+        self._owners: dict[OwnerKind, dict[str, str]] = {kind: {} for kind in OwnerKind}
         #: Subjects that a super-user attached.
         self._super_users: set[str] = set()
         self._zxid = 0
@@ -68,6 +70,7 @@ class MemoryStore:
         encode_group(group)
         if group.name in self._groups:
             raise AlreadyExists(f"there is a resource group {group.name} already")
+        self._find_parent(group)
         return self._write(group, None, by)
 
     async def update_group(
@@ -79,6 +82,7 @@ class MemoryStore:
         current = self._find(group.name)
         if current.version != version:
             raise VersionConflict(f"resource group {group.name} was changed meanwhile")
+        self._find_parent(group)
         return self._write(group, current.group, by)
 
     async def delete_group(
@@ -89,8 +93,11 @@ class MemoryStore:
         current = self._find(name)
         if version is not None and current.version != version:
             raise VersionConflict(f"resource group {name} was changed meanwhile")
-        if name in self._tenants.values() or name in self._namespaces.values():
+        attached = (self._tenants, self._namespaces, *self._owners.values())
+        if any(name in each.values() for each in attached):
             raise InUse(f"resource group {name} is in use")
+        if any(each.group.parent == name for each in self._groups.values()):
+            raise InUse(f"resource group {name} is a parent")
         del self._groups[name]
         self.record(f"groups/{name}", current.group, None, by)
         self._tell()
@@ -140,6 +147,31 @@ class MemoryStore:
         """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
         self._attach("namespaces", self._namespaces, owner, None, expected, by)
+
+    async def attach_owner(
+        self,
+        owner: TrafficOwner,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
+    ) -> None:
+        """See `GroupStore`."""
+        self.check_reachable()
+        self._find(group)
+        kind = owner.kind
+        self._attach(kind.value, self._owners[kind], owner.name, group, expected, by)
+
+    async def detach_owner(
+        self,
+        owner: TrafficOwner,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
+    ) -> None:
+        """See `GroupStore`."""
+        kind = owner.kind
+        self._attach(kind.value, self._owners[kind], owner.name, None, expected, by)
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """See `GroupStore`."""
@@ -194,6 +226,10 @@ class MemoryStore:
         except KeyError as error:
             raise NotFound(f"there is no resource group {name}") from error
 
+    def _find_parent(self, group: ResourceGroup) -> None:
+        if group.parent:
+            self._find(group.parent)
+
     def _write(self, group: ResourceGroup, before: ResourceGroup | None, by: Origin) -> Versioned:
         version = self.next_version()
         written = Versioned(replace(group, configuration_version=version), version)
@@ -221,5 +257,5 @@ class MemoryStore:
             listener(catalogue)
 
     def _snapshot(self) -> Catalogue:
-        attachments = Attachments(dict(self._tenants), dict(self._namespaces))
+        attachments = attachments_of(self._tenants, self._namespaces, self._owners)
         return Catalogue(dict(self._groups), attachments)

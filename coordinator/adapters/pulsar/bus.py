@@ -23,7 +23,6 @@ import structlog
 from pulsar.exceptions import PulsarException
 
 from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
-from coordinator.adapters.pulsar.freshness import Freshness
 from coordinator.ports import BusHealth
 from coordinator.runtime.supervision import TaskSupervisor
 
@@ -49,7 +48,6 @@ class PulsarBus:
         token: authenticates to the broker; None sends none.
         tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
         compress: whether to use LZ4. Small reports get larger by it; large ones shrink.
-        age_max_ms: payloads that were published longer ago are dropped (freshness.py); None drops none.
         max_pending: payloads under way at once, per topic; more are dropped.
         supervisor: the process's supervisor.
 
@@ -57,7 +55,7 @@ class PulsarBus:
         ValueError: there is no topic.
     """
 
-    def __init__(  # noqa: PLR0913  # all that a bus is told
+    def __init__(  # all that a bus is told
         self,
         service_url: str,
         topics: Sequence[str] = (DEFAULT_TOPIC,),
@@ -66,7 +64,6 @@ class PulsarBus:
         token: str | None = None,
         tls_trust_certs_file: str | None = None,
         compress: bool = False,
-        age_max_ms: int | None = None,
         max_pending: int = 1000,
         supervisor: TaskSupervisor | None = None,
     ) -> None:
@@ -79,7 +76,6 @@ class PulsarBus:
         self._tls_trust_certs_file = tls_trust_certs_file
         self._compression = pulsar.CompressionType.LZ4 if compress else pulsar.CompressionType.NONE
         self._max_pending = max_pending
-        self._age_max_ms = age_max_ms
         self._counters = Counters()
         self._supervisor = supervisor or TaskSupervisor()
         self._inbox = Inbox(self._counters, self._supervisor)
@@ -103,7 +99,6 @@ class PulsarBus:
                 executor=self._executor,
                 compression=self._compression,
                 max_pending=self._max_pending,
-                freshness=None if self._age_max_ms is None else Freshness(self._age_max_ms),
             )
         self._tasks = {
             asyncio.create_task(self._supervisor.keep(f"bus topic {topic}", channel.run))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -26,7 +25,6 @@ import pulsar
 import structlog
 from pulsar.exceptions import PulsarException
 
-from coordinator.adapters.pulsar.freshness import Freshness
 from coordinator.runtime.supervision import TaskSupervisor
 
 _SEND_TIMEOUT_MS = 2000
@@ -137,7 +135,6 @@ class BusChannel:
         executor: for the calls that block.
         compression: pulsar's compression type.
         max_pending: payloads on their way to the broker at once; more are dropped.
-        freshness: tells payloads that are too old; None takes all.
     """
 
     def __init__(
@@ -150,7 +147,6 @@ class BusChannel:
         executor: Executor,
         compression: Any,
         max_pending: int,
-        freshness: Freshness | None = None,
     ) -> None:
         self._client = client
         self._topic = topic
@@ -159,7 +155,6 @@ class BusChannel:
         self._executor = executor
         self._compression = compression
         self._max_pending = max_pending
-        self._freshness = freshness
         #: None until both exist, and while they are created anew.
         self._pair: _Pair | None = None
 
@@ -237,11 +232,6 @@ class BusChannel:
 
     def _on_message(self, _reader: Any, message: Any) -> None:
         """Called on pulsar-client's threads: must not raise, must not block."""
-        if self._freshness is not None:
-            sender, published_ms = message.producer_name(), message.publish_timestamp()
-            if self._freshness.is_old(sender, published_ms, time.time_ns() // 1_000_000):
-                self._count_dropped()
-                return
         self._inbox.put(message.data())
 
     def _on_sent(self, result: Any, _message_id: Any) -> None:

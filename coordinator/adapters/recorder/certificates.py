@@ -1,9 +1,9 @@
 """The certificates that a sidecar records, and their times.
 
 Every sidecar's certificate is true, so one a second is enough for each group and dimension: the members
-take turns, by the second and their place among the members' names. A certificate's cost grows with the
-number of members, and it is made on the coordinator's loop, in one go: beyond ``HOLDERS_PER_TURN`` only
-some groups are certified, and others the next time.
+take turns (turns.py). A certificate's cost grows with the number of members, and it is made on the
+coordinator's loop, in one go: beyond ``HOLDERS_PER_TURN`` only some groups are certified, and others the
+next time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinator.adapters.recorder.seconds import Second
+from coordinator.adapters.recorder.turns import is_own_turn
 from coordinator.core.certificate.statement import Certificate
-from coordinator.core.model import DIMENSIONS_OF, NANOS_PER_SECOND, Dimension, ResourceGroup
+from coordinator.core.model import DIMENSIONS_OF, Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
 
 HOLDERS_PER_TURN = 1_000
@@ -29,13 +30,10 @@ class Certificates:
         self, second: Second, state: CoordinatorState, now_ns: int
     ) -> Iterator[Certificate]:
         """Yield the certificates that are due at the end of a second."""
-        members = sorted(state.members)
-        own = state.settings.broker
-        turn = second.start_ns // NANOS_PER_SECOND
-        if own not in state.members or members[turn % len(members)] != own:
+        if not is_own_turn(second, state):
             return
         places = list(_places(second, state))
-        for _ in range(min(len(places), max(1, HOLDERS_PER_TURN // len(members)))):
+        for _ in range(min(len(places), max(1, HOLDERS_PER_TURN // len(state.members)))):
             group, dimension = places[self._next % len(places)]
             self._next += 1
             yield state.certificate(group, dimension, now_ns)

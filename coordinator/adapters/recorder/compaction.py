@@ -123,7 +123,8 @@ def compact(
 
     Raises:
         Busy: another compaction is under way.
-        OSError: the place does not answer; finished steps remain, and the next compaction goes on.
+        OSError: the place does not answer, and finished steps remain for the next compaction; or it does
+            not say when a file was written.
     """
     return _Compaction(filesystem, root, now_s, bounds or CompactionBounds()).run()
 
@@ -162,8 +163,15 @@ class _Compaction:
 
     def _be_alone(self) -> None:
         """Raise Busy if another compaction is under way; delete the locks of those that were killed."""
-        for info in self._filesystem.get_file_info(fs.FileSelector(self._root)):
-            if not info.base_name.startswith(LOCK) or info.path == self._lock:
+        infos = self._filesystem.get_file_info(fs.FileSelector(self._root))
+        locks = [info for info in infos if info.base_name.startswith(LOCK)]
+        if any(lock.mtime_ns is None for lock in locks):
+            raise OSError(
+                f"{self._root}: this store does not say when a file was written, by which a compaction"
+                " knows what others still read; compact where it does, such as s3:// or a directory"
+            )
+        for info in locks:
+            if info.path == self._lock:
                 continue
             if self._now_s - (info.mtime_ns or 0) / 1e9 < self._bounds.grace_s:
                 raise Busy(

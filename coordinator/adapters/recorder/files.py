@@ -8,17 +8,19 @@ its broker.
 On an object store that rename is a copy and a delete. Neither is a single step with the other, nor need
 they be: the copy appears as a whole, and what a crash leaves of the rest is under the dot name.
 
-A place is a local directory or any URL that ``pyarrow.fs`` knows (``s3://``, ``gs://``, ``hdfs://``;
-with fsspec installed also ``fsspec+SCHEME://``). Every method may block and is called on the recorder's
-thread.
+A place is a local directory or any URL that ``pyarrow.fs`` knows (``s3://``, which Hadoop calls
+``s3a://``, ``gs://``, ``hdfs://``; with fsspec installed also ``fsspec+SCHEME://``). Every method may
+block and is called on the recorder's thread.
 
 Retention looks at this broker's own files only, so that sidecars may share a place: files older than
 ``retention_s`` are deleted, and the oldest ones as long as all of them together exceed ``bytes_max``.
+Some stores do not say when a file was written (those of fsspec): there its day is its age.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -31,6 +33,9 @@ from coordinator.adapters.recorder.tables import RecordedTable, file_schema
 
 SUFFIX = ".parquet"
 UNFINISHED = "."
+_AS_ARROW_SAYS = {"s3a": "s3"}
+_DATE = "date="
+_DAY_S = 86_400
 
 
 class UnusablePlace(ValueError):
@@ -80,7 +85,7 @@ class RecordedFiles:
             OSError: it could not be written, and nothing is left of it.
         """
         name = f"{self._broker}.{self._run}.{self._written:08d}{SUFFIX}"
-        directory = f"{self._root}/table={table.value}/date={date}"
+        directory = f"{self._root}/table={table.value}/{_DATE}{date}"
         self._filesystem.create_dir(directory, recursive=True)
         unfinished = f"{directory}/{UNFINISHED}{name}"
         schema = file_schema(table, self._cluster, f"{self._run}.{self._written:08d}")
@@ -116,10 +121,10 @@ class RecordedFiles:
         doomed: list[fs.FileInfo] = []
         for info in self._own_files():
             (doomed if info.base_name.startswith(UNFINISHED) else finished).append(info)
-        finished.sort(key=lambda info: (info.mtime_ns or 0, info.path))
+        finished.sort(key=lambda info: (_written_s(info), info.path))
         total = sum(info.size or 0 for info in finished)
         for info in finished:
-            old = now_s - (info.mtime_ns or 0) / 1e9 > self._retention_s
+            old = now_s - _written_s(info) > self._retention_s
             if old or total > self._bytes_max:
                 doomed.append(info)
                 total -= info.size or 0
@@ -139,6 +144,17 @@ class RecordedFiles:
         return parts[0] == self._broker and name.endswith(SUFFIX)
 
 
+def _written_s(info: fs.FileInfo) -> float:
+    """Seconds since the epoch; where neither the store nor the path tells it, the file is never old."""
+    if info.mtime_ns is not None:
+        return float(info.mtime_ns) / 1e9
+    day = PurePosixPath(info.path).parent.name.removeprefix(_DATE)
+    try:
+        return datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() + _DAY_S
+    except ValueError:
+        return math.inf
+
+
 def date_of(ts_us: int) -> str:
     """Return the UTC day of a timestamp in microseconds, as its partition is named."""
     return datetime.fromtimestamp(ts_us // 1_000_000, UTC).date().isoformat()
@@ -148,8 +164,9 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a directory or URL, and the path in it; raises UnusablePlace."""
     if "://" not in place:
         return fs.LocalFileSystem(), place.rstrip("/")
+    scheme, _, rest = place.partition("://")
     try:
-        filesystem, path = fs.FileSystem.from_uri(place)
+        filesystem, path = fs.FileSystem.from_uri(f"{_AS_ARROW_SAYS.get(scheme, scheme)}://{rest}")
     except (pa.ArrowException, ImportError, ValueError) as error:
         raise UnusablePlace(f"{place}: no file system for this URL: {error}") from error
     return filesystem, path.rstrip("/")

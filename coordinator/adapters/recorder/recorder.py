@@ -25,10 +25,12 @@ from coordinator.adapters.recorder.rows import (
     operation_row,
     report_rows,
     second_rows,
+    tree_rows,
 )
 from coordinator.adapters.recorder.seconds import Second, Seconds
 from coordinator.adapters.recorder.steady_clock import SteadyClock
 from coordinator.adapters.recorder.tables import RecordedTable
+from coordinator.adapters.recorder.trees import Trees
 from coordinator.adapters.recorder.writer import RecorderBounds, RowWriter
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.decisions import Decision
@@ -83,6 +85,7 @@ class ParquetRecorder:
         self._seconds = Seconds()
         self._steady = SteadyClock()
         self._certificates = Certificates()
+        self._trees = Trees()
         self._counted_ns: int | None = None
         self._minutes = Minutes()
         self._namespaces_ns: int | None = None
@@ -178,10 +181,12 @@ class ParquetRecorder:
         over = list(self._seconds.count(event.traffic, end_ns, now_ns - before_ns))
         for second in over:
             self._record_second(second, state, now_ns)
-        for second in over[-1:]:  # a certificate of now does not hold for earlier seconds
+        for second in over[-1:]:  # what is true now may not hold for earlier seconds
             made = self._certificates.made_at(second, state, now_ns)
             rows = [certificate_row(second, certificate) for certificate in made]
             self._add(RecordedTable.CERTIFICATES, rows, now_ns)
+            for tree in self._trees.seen_at(second, state):
+                self._add(RecordedTable.TREES, tree_rows(second, tree), now_ns)
 
     def _record_second(self, second: Second, state: CoordinatorState, now_ns: int) -> None:
         self._add(RecordedTable.ADMITTED, second_rows(second, state.limits()), now_ns)

@@ -27,6 +27,7 @@ from coordinator.core.model import (
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.operations import Operation
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
+from coordinator.insight.model.trees import TreeView
 
 Row = tuple[object, ...]
 
@@ -242,6 +243,25 @@ def certificate_row(second: Second, certificate: Certificate) -> Row:
         certificate.newcomer,
         len(certificate.holders),
     )
+
+
+def tree_rows(second: Second, tree: TreeView) -> Iterator[Row]:
+    """Yield a row of every group of a tree, as it was at the end of a second."""
+    above: dict[str, list[str]] = {}
+    for group in tree.groups:  # from the root down
+        above[group.group] = [*above[group.parent], group.parent] if group.parent else []
+        yield (
+            second.start_ns // _NANOS_PER_MICRO,
+            group.group,
+            tree.dimension.value,
+            above[group.group],
+            group.weight,
+            group.limit,
+            group.guarantee,
+            group.entitled,
+            group.part,
+            group.wants,
+        )
 
 
 def backlog_row(view: BacklogView, at_ms: int) -> Row:

@@ -44,6 +44,7 @@ class RecordedTable(Enum):
     NAMESPACES = "namespaces"
     ENFORCEMENT = "enforcement"
     ESCAPED = "escaped"
+    TREES = "trees"
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -222,6 +223,22 @@ SCHEMAS: Mapping[RecordedTable, pa.Schema] = {
         way=pa.string(),
         messages=pa.int64(),
         bytes=pa.int64(),
+    ),
+    # One row per group of a tree, dimension and second, by one sidecar in turn, at the end of the second:
+    # its place (`above` lists the groups from the root to its parent), what it may have at most, is
+    # guaranteed, would have if all wanted everything, has now, and what its brokers want. Limits null are
+    # none, a demand null is more than can be known.
+    RecordedTable.TREES: _schema(
+        second=_TIMESTAMP,
+        resource_group=pa.string(),
+        dimension=pa.string(),
+        above=pa.list_(pa.string()),
+        weight=pa.int64(),
+        cluster_limit=pa.int64(),
+        guarantee=pa.int64(),
+        entitled=pa.int64(),
+        part=pa.int64(),
+        demand=pa.int64(),
     ),
 }
 

@@ -5,6 +5,8 @@ Two nodes stand for one attachment, written in one transaction:
 * ``attachments/tenants/<t>`` or ``attachments/namespaces/<t>/<n>``, the attachment itself: which group;
 * ``groups/<group>/<t>`` or ``groups/<group>/<t>,<n>``, its *use*: an empty child of the group's node.
 
+Other owners stand where a namespace would, below tenants that no cluster has (`owner_names`).
+
 ZooKeeper itself then keeps the two sides apart: it refuses to delete a node with children and to create
 a child without its parent, and it puts all transactions in one order. So a deletion that comes first
 makes the attachment fail, and an attachment that comes first makes the deletion fail; there is no lock,
@@ -25,22 +27,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.core.owners import TrafficOwner
 from coordinator.ports import ANYTHING, Anything, NotFound, Origin, Protected, VersionConflict
 from coordinator.wire.documents import (
+    OWNER_SCHEMA,
+    SCHEMA,
     DocumentError,
     decode_attachment,
     encode_attachment,
     is_super_users,
     validate_name,
 )
+from coordinator.wire.owner_names import kind_at, owner_node, place_of
 
 #: How often other writers may win the race for the same attachment.
 _MAX_TRIES = 20
@@ -51,38 +57,48 @@ _RACE_LOST = (BadVersionError, NodeExistsError, NoNodeError)
 
 @dataclass(frozen=True, slots=True)
 class AttachmentNode:
-    """A tenant, or a namespace of one, that can be attached to a group.
+    """An owner that can be attached to a group, and its places in the store.
 
-    Raises:
-        ValueError: one of the names cannot be a node's name.
+    Args:
+        attachment: the attachment's node below the root.
+        use: the use's name below its group's node; a comma is in no name.
+        subject: the audit trail's name of the owner.
+        schema: of the attachment's document.
     """
 
-    tenant: str
-    namespace: str | None = None
+    attachment: str
+    use: str
+    subject: str
+    schema: int = SCHEMA
 
-    def __post_init__(self) -> None:
-        validate_name(self.tenant)
-        if self.namespace is not None:
-            validate_name(self.namespace)
+    @classmethod
+    def of_tenant(cls, tenant: str) -> Self:
+        """Return a tenant; raises ValueError if this cannot be a tenant's name."""
+        name = _tenant(tenant)
+        return cls(f"attachments/tenants/{name}", name, f"tenants/{name}")
 
-    @property
-    def attachment(self) -> str:
-        """The attachment's node below the root."""
-        if self.namespace is None:
-            return f"attachments/tenants/{self.tenant}"
-        return f"attachments/namespaces/{self.tenant}/{self.namespace}"
+    @classmethod
+    def of_namespace(cls, tenant: str, namespace: str) -> Self:
+        """Return a namespace; raises ValueError if these cannot be names of a tenant and a namespace."""
+        return cls._below(f"{_tenant(tenant)}/{validate_name(namespace)}")
 
-    @property
-    def subject(self) -> str:
-        """The audit trail's name of the owner."""
-        if self.namespace is None:
-            return f"tenants/{self.tenant}"
-        return f"namespaces/{self.tenant}/{self.namespace}"
+    @classmethod
+    def of_owner(cls, owner: TrafficOwner) -> Self:
+        """Return an owner that is neither tenant nor namespace."""
+        found = cls._below(f"{place_of(owner.kind)}/{owner_node(owner)}")
+        return replace(found, subject=owner.subject, schema=OWNER_SCHEMA)
 
-    @property
-    def use(self) -> str:
-        """The use's name below its group's node; a comma is in neither name."""
-        return self.tenant if self.namespace is None else f"{self.tenant},{self.namespace}"
+    @classmethod
+    def _below(cls, names: str) -> Self:
+        return cls(
+            f"attachments/namespaces/{names}", names.replace("/", ","), f"namespaces/{names}"
+        )
+
+
+def _tenant(name: str) -> str:
+    if kind_at(validate_name(name)) is not None:
+        raise ValueError(f"{name} is no tenant: the store keeps attachments of another kind there")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +182,10 @@ class AttachmentWriter:
         path = self._session.path(owner.attachment)
         stays = current.group == group and (current.is_super_users or not by.is_super_user)
         document = encode_attachment(
-            group, by.actor, by_super_user=by.is_super_user or (stays and current.is_super_users)
+            group,
+            by.actor,
+            by_super_user=by.is_super_user or (stays and current.is_super_users),
+            schema=owner.schema,
         )
         new_use = self._use(group, owner)
         use_exists = await self._exists(new_use)
@@ -217,7 +236,7 @@ class AttachmentWriter:
             return _Current()
         group = None
         try:
-            group = decode_attachment(data)
+            group = decode_attachment(data, owner.schema)
             groups = [group]
         except DocumentError:
             directory = self._session.path("groups")

@@ -22,7 +22,8 @@ from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.definitions import DefinitionWriter
 from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
-from coordinator.core.model import Attachments, ResourceGroup
+from coordinator.core.model import ResourceGroup
+from coordinator.core.owners import OwnerKind, TrafficOwner, attachments_of
 from coordinator.ports import (
     ANONYMOUS,
     ANYTHING,
@@ -33,11 +34,14 @@ from coordinator.ports import (
     Versioned,
 )
 from coordinator.wire.documents import (
+    OWNER_SCHEMA,
+    SCHEMA,
     DocumentError,
     decode_attachment,
     decode_group,
     validate_name,
 )
+from coordinator.wire.owner_names import kind_at, owner_of
 
 _V = TypeVar("_V")
 
@@ -68,6 +72,7 @@ class ZooKeeperStore:
         self._groups: dict[str, Versioned] = {}
         self._tenants: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
+        self._owners: dict[OwnerKind, dict[str, str]] = {kind: {} for kind in OwnerKind}
         #: Path to reason, of the entries that cannot be read now.
         self._faults: dict[str, str] = {}
         self._faults_seen = 0
@@ -150,7 +155,9 @@ class ZooKeeperStore:
         by: Origin = ANONYMOUS,
     ) -> None:
         """Attach a tenant; see `AttachmentWriter.attach`."""
-        await self._attachments.attach(AttachmentNode(tenant), validate_name(group), expected, by)
+        await self._attachments.attach(
+            AttachmentNode.of_tenant(tenant), validate_name(group), expected, by
+        )
 
     async def attach_namespace(
         self,
@@ -162,14 +169,14 @@ class ZooKeeperStore:
         by: Origin = ANONYMOUS,
     ) -> None:
         """Attach a namespace; see `AttachmentWriter.attach`."""
-        owner = AttachmentNode(tenant, namespace)
+        owner = AttachmentNode.of_namespace(tenant, namespace)
         await self._attachments.attach(owner, validate_name(group), expected, by)
 
     async def detach_tenant(
         self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
     ) -> None:
         """Detach a tenant; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(AttachmentNode(tenant), expected, by)
+        await self._attachments.detach(AttachmentNode.of_tenant(tenant), expected, by)
 
     async def detach_namespace(
         self,
@@ -180,7 +187,29 @@ class ZooKeeperStore:
         by: Origin = ANONYMOUS,
     ) -> None:
         """Detach a namespace; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(AttachmentNode(tenant, namespace), expected, by)
+        await self._attachments.detach(AttachmentNode.of_namespace(tenant, namespace), expected, by)
+
+    async def attach_owner(
+        self,
+        owner: TrafficOwner,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
+    ) -> None:
+        """Attach another owner; see `AttachmentWriter.attach`."""
+        node = AttachmentNode.of_owner(owner)
+        await self._attachments.attach(node, validate_name(group), expected, by)
+
+    async def detach_owner(
+        self,
+        owner: TrafficOwner,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
+    ) -> None:
+        """Detach another owner; see `AttachmentWriter.detach`."""
+        await self._attachments.detach(AttachmentNode.of_owner(owner), expected, by)
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """See `GroupStore`."""
@@ -212,12 +241,25 @@ class ZooKeeperStore:
         if directory == self._groups_path:
             _put(self._groups, name, None if node is None else _versioned(name, node))
             return
-        group = None if node is None else decode_attachment(node.data)
-        if directory == self._tenants_path:
+        tenant = directory.rpartition("/")[2]
+        kind = None if directory == self._tenants_path else kind_at(tenant)
+        newest = SCHEMA if kind is None else OWNER_SCHEMA
+        group = None if node is None else decode_attachment(node.data, newest)
+        if kind is not None:
+            self._put_owner(kind, name, group)
+        elif directory == self._tenants_path:
             _put(self._tenants, name, group)
         else:
-            tenant = directory.rpartition("/")[2]
             _put(self._namespaces, f"{tenant}/{name}", group)
+
+    def _put_owner(self, kind: OwnerKind, node: str, group: str | None) -> None:
+        try:
+            owner = owner_of(kind, node)
+        except DocumentError:
+            if group is None:  # it never was an attachment
+                return
+            raise
+        _put(self._owners[kind], owner.name, group)
 
     def _note_fault(self, path: str, reason: str) -> None:
         if self._faults.get(path) != reason:
@@ -228,7 +270,7 @@ class ZooKeeperStore:
     def _tell(self) -> None:
         self._catalogue = Catalogue(
             groups=dict(self._groups),
-            attachments=Attachments(dict(self._tenants), dict(self._namespaces)),
+            attachments=attachments_of(self._tenants, self._namespaces, self._owners),
             faults=dict(self._faults),
         )
         self._session.supervisor.tell("catalogue", self._listeners, self._catalogue)

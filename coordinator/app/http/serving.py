@@ -16,19 +16,18 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
 
-from admin_api.requests.access import Access, Verifier
+from admin_api.requests.access import Access
 from coordinator.config import Config, ConfigError, split_address
+from coordinator.ports import Verifier
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from admin_api.requests.tokens import TokenKey
     from coordinator.app.http.server import ApiServer
 
 log = structlog.get_logger(__name__)
@@ -65,17 +64,11 @@ def hosts(config: Config) -> tuple[str, ...]:
 
 
 def _verifier(config: Config) -> Verifier | None:
-    if not (config.auth_public_key_files or config.auth_secret_key_file):
+    if not config.has_token_keys:
         return None
-    from admin_api.requests.tokens import TokenKey, TokenVerifier  # noqa: PLC0415 - 8 MB, for keys only
+    from coordinator.adapters.tokens import verifier_of  # noqa: PLC0415 - 8 MB, for keys only
 
-    keys = [
-        _key("auth_public_key_files", path, TokenKey.public)
-        for path in config.auth_public_key_files
-    ]
-    if config.auth_secret_key_file:
-        keys.append(_key("auth_secret_key_file", config.auth_secret_key_file, TokenKey.secret))
-    return TokenVerifier(keys, config.auth_role_claim)
+    return verifier_of(config)
 
 
 def tls(config: Config) -> ssl.SSLContext | None:
@@ -212,14 +205,3 @@ async def serving(
             yield api
         finally:
             await api.stop()
-
-
-def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:
-    from admin_api.requests.tokens import BadKey  # noqa: PLC0415 - as above
-
-    try:
-        return build(Path(path).read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{name}: {path} cannot be read: {error.strerror}") from error
-    except BadKey as error:
-        raise ConfigError(f"{name}: {path}: {error}") from error

@@ -16,7 +16,7 @@ producers and brokers stamp them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -107,6 +107,21 @@ class TopicSummary:
     def fingerprint(self) -> object:
         """Return a value that stays the same until a message is published or acknowledged."""
         return (self.storage_bytes, self.published_bytes, tuple(sorted(self.backlogs.items())))
+
+    def fingerprint_after(self, left: Mapping[str, int]) -> object:
+        """Return the fingerprint that stands for a topic as a later answer shows it.
+
+        A summary is older than an answer, and a later one can equal it again after a seek back: what was
+        acknowledged in between is taken off, so that this later one is known for a change. Entries that
+        are acknowledged one by one lie among those that are left, so a backlog is never raised.
+
+        Args:
+            left: subscription to the entries behind its position, as answered.
+        """
+        backlogs = {
+            name: min(entries, left.get(name, entries)) for name, entries in self.backlogs.items()
+        }
+        return replace(self, backlogs=backlogs).fingerprint
 
 
 @dataclass(frozen=True, slots=True)

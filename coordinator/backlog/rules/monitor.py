@@ -158,7 +158,9 @@ class BacklogMonitor:
         row.publish_ms = glance.publish_ms
         if glance.without_quota:
             row.in_force.quota, row.in_force.asked_ms = NO_QUOTA, now_ms
-        if glance.publish_ms is not None and glance.subscription is None:
+        if glance.publish_ms is None:
+            row.fingerprint = row.summary.fingerprint_after(dict.fromkeys(row.summary.backlogs, 0))
+        elif glance.subscription is None:
             return [AskStorage(topic)]
         return self._ask_unknown_quota(row, now_ms)
 
@@ -168,6 +170,8 @@ class BacklogMonitor:
         if row is None:
             return []
         row.opened_ms = storage.opened_ms
+        left = {each.name: storage.entries_after(each.mark_delete) for each in storage.cursors}
+        row.fingerprint = row.summary.fingerprint_after(left)
         oldest = storage.oldest()
         if oldest is None:
             row.size_bytes = 0

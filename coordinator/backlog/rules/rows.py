@@ -42,7 +42,7 @@ class TopicRow:
     in_force: InForce
     size_bytes: int = 0
     is_segment: bool = False
-    #: That of the summary at the topic's last answer; None means that it must be asked.
+    #: That of the topic as it was last answered; None means that it must be asked.
     fingerprint: object = None
     subscription: str | None = None
     mark_delete: Position | None = None

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from coordinator.backlog.rules.evictions import EvictionCounts
-from coordinator.backlog.rules.model import BacklogQuota, Cursor, Position, QuotaType
+from coordinator.backlog.rules.model import Cursor, Position, QuotaType
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.rules.views import BacklogView
@@ -134,10 +134,6 @@ class BacklogWatch:
         """Call the listener after every check with all topics that have or had a backlog."""
         self._listeners.append(listener)
 
-    def now_ms(self) -> int:
-        """Return the time that ages are counted up to, in milliseconds of the epoch."""
-        return self._wall_ms()
-
     def view(self, topic: str) -> BacklogView | None:
         """Return one topic as of the last check, aged up to now; None if the broker has not loaded it."""
         return self._monitor.view(topic, self._wall_ms())
@@ -210,10 +206,6 @@ class BacklogWatch:
             size_bytes = storage.size_after(cursor.mark_delete)
             found.append(SubscriptionBacklog(cursor, position, age_s, size_bytes))
         return tuple(found)
-
-    async def quota(self, topic: str) -> BacklogQuota:
-        """Ask for the quota in force for a topic; raises as `subscriptions`."""
-        return await self._source.quota(topic)
 
     async def _check(self) -> None:
         began_ns = self._clock.now_ns()

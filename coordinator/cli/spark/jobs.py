@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,18 +18,20 @@ from coordinator.cli.session import session_of
 if TYPE_CHECKING:
     from spark_jobs.days import DaysOutcome, Job
 
-Recorded = Annotated[Path, typer.Argument(help="Recording of the sidecars.", metavar="DIR")]
-Hours = Annotated[Path, typer.Option(help="Directory of the hours, as Parquet.", metavar="DIR")]
+Recorded = Annotated[
+    str, typer.Argument(help="Recording of the sidecars: a directory or URL.", metavar="PLACE")
+]
+Hours = Annotated[str, typer.Option(help="Place of the hours, as Parquet.", metavar="PLACE")]
 Cluster = Annotated[str | None, typer.Option(help="This cluster's files only.", show_default=False)]
 Cores = Annotated[int, typer.Option(help="Cores to use.", min=1)]
 
 
 @contextmanager
-def spark_job(out: Path | None) -> Iterator[None]:
+def spark_job(out: str | None) -> Iterator[None]:
     """Turn a job's refusals and failures into those of a command.
 
     Args:
-        out: the directory that the job writes to, if any.
+        out: the place that the job writes to, if any.
 
     Raises:
         WrongUse: the input or the request cannot be used.
@@ -51,8 +52,8 @@ def spark_job(out: Path | None) -> Iterator[None]:
 @contextmanager
 def _refusals() -> Iterator[None]:
     from spark_jobs.changes import BadChange  # noqa: PLC0415
-    from spark_jobs.intake import RefusedInput  # noqa: PLC0415
     from spark_jobs.prices import BadPrices  # noqa: PLC0415
+    from spark_jobs.refusals import RefusedInput  # noqa: PLC0415
     from spark_jobs.targets import BadCondition  # noqa: PLC0415
 
     try:

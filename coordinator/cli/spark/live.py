@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,9 +12,9 @@ from coordinator.cli.spark.jobs import Cores, spark_job
 
 def live(
     directory: Annotated[
-        Path, typer.Argument(help="Place that the sidecars record to.", metavar="DIR")
+        str, typer.Argument(help="Place that the sidecars record to.", metavar="PLACE")
     ],
-    out: Annotated[Path, typer.Option(help="Directory of rows and checkpoint.", metavar="DIR")],
+    out: Annotated[str, typer.Option(help="Place of rows and checkpoint.", metavar="PLACE")],
     cluster: Annotated[
         str | None, typer.Option(help="This cluster's rows only.", show_default=False)
     ] = None,

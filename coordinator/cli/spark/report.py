@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from coordinator.cli.spark.jobs import Cores, Recorded, spark_job
 def report(
     context: typer.Context,
     directory: Recorded,
-    out: Annotated[Path, typer.Option(help="Directory of the report.", metavar="DIR")],
+    out: Annotated[str, typer.Option(help="Place of the report.", metavar="PLACE")],
     cluster: Annotated[
         str | None, typer.Option(help="Report on this cluster's files only.", show_default=False)
     ] = None,
@@ -28,10 +27,10 @@ def report(
         ),
     ] = "",
     peer: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Recording of another limiter, to be shown beside.",
-            metavar="DIR",
+            metavar="PLACE",
             show_default=False,
         ),
     ] = None,
@@ -49,7 +48,7 @@ def report(
                 "warnings": made.warnings,
                 "missed": made.missed,
                 "page": str(made.page),
-                "figures": str(made.page.with_name("figures.json")),
+                "figures": str(made.figures),
             }
         )
     else:

@@ -19,7 +19,7 @@ def showback(
         Path,
         typer.Option(help="Prices per GB and per million messages, and owners.", metavar="FILE"),
     ],
-    out: Annotated[Path, typer.Option(help="Directory of usage, Parquet and CSV.", metavar="DIR")],
+    out: Annotated[str, typer.Option(help="Place of usage, Parquet and CSV.", metavar="PLACE")],
     cluster: Cluster = None,
     cores: Cores = 2,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +30,7 @@ def what_if(
     ] = 3_600,
     cluster: Cluster = None,
     out: Annotated[
-        Path | None, typer.Option(help="Directory of all rows, as Parquet.", metavar="DIR")
+        str | None, typer.Option(help="Place of all rows, as Parquet.", metavar="PLACE")
     ] = None,
     cores: Cores = 2,
 ) -> None:

@@ -153,6 +153,13 @@ def reserve_of(limit: int, members: int, settings: CoreSettings) -> int:
     return limit * settings.arrival_reserve_permille // 1000 // max(1, members)
 
 
+def reserve_in(
+    group: ResourceGroup, dimension: Dimension, members: int, settings: CoreSettings
+) -> int:
+    """Return one member's arrival reserve in a group: of its limit, or in a tree its entitlement."""
+    return reserve_of(group.base_of(dimension) or 0, members, settings)
+
+
 def split(
     group: ResourceGroup,
     dimension: Dimension,
@@ -272,7 +279,7 @@ def _ask(
     members: int,
     settings: CoreSettings,
 ) -> Question:
-    reserve = reserve_of(limit, members, settings)
+    reserve = reserve_in(group, dimension, members, settings)
     weight_of = WEIGHTS[group.weights]
     claims = {
         name: _claim(row, dimension, limit, reserve, weight_of(row.usage))

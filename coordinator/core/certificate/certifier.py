@@ -8,11 +8,13 @@ broker may still use.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from coordinator.core.allocation.splitting import reserve_of
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.demand.observing import is_observed
+from coordinator.core.handling import burst_ns_of
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -75,6 +77,8 @@ class Facts:
         limits: this broker's local limits in force, by group.
         booked: under ``strict``, the brokers whose books are known; None if there are none.
         now_ns: the time.
+        kin: the groups that share a limit with the group, itself included; a broker that raises itself
+            in one of them asks those that take part in any (transfer/tree_room.py).
     """
 
     members: Mapping[str, Member]
@@ -83,6 +87,7 @@ class Facts:
     limits: Mapping[str, Rates]
     booked: Collection[str] | None
     now_ns: int
+    kin: Collection[str] = ()
 
 
 class Certifier:
@@ -96,6 +101,7 @@ class Certifier:
         #: Members that sent a farewell.
         self._released: set[str] = set()
         self._members: dict[str, Member] = {}
+        self._groups: Mapping[str, ResourceGroup] = {}
         #: Older definitions that a broker may still use.
         self._superseded: dict[str, tuple[ResourceGroup, ...]] = {}
         self._counted_ns = 0
@@ -126,6 +132,7 @@ class Certifier:
         self, before: Mapping[str, ResourceGroup], after: Mapping[str, ResourceGroup]
     ) -> None:
         """Take over the definitions; the old ones count too until all members have confirmed the new."""
+        self._groups = after
         for name in redefined(before, after):
             if name in before:
                 self._superseded[name] = (*self._superseded.get(name, ()), before[name])
@@ -185,6 +192,24 @@ class Certifier:
             return self._nothing(group, dimension, "this sidecar has just stood still")
         return self._by_word(group, dimension, facts)
 
+    def of_strict_root(
+        self, group: ResourceGroup, dimension: Dimension, facts: Facts, whole: Certificate
+    ) -> Certificate | None:
+        """Return the certificate of a tree's strict root; None while its books prove nothing.
+
+        Args:
+            group: the root.
+            dimension: one that it limits.
+            facts: of this moment.
+            whole: the sum of the certificates of its leaves.
+        """
+        if any(self._superseded.get(name) for name in (group.name, *facts.kin)):
+            return None  # a broker may not know yet that a leaf belongs to it
+        booked = self._by_the_books(group, dimension, facts)
+        if booked is None or booked.holders:
+            return None
+        return replace(booked, burst=whole.burst)
+
     def _nothing(self, group: ResourceGroup, dimension: Dimension, obstacle: str) -> Certificate:
         """Return a certificate that says only why none can be made."""
         return Certificate(
@@ -216,7 +241,7 @@ class Certifier:
             _limit(group, dimension),
             most,
             newcomer=0,
-            burst=self._burst(most, len(facts.members)),
+            burst=self._burst(most, len(facts.members), definitions),
             holders=tuple(departed),
         )
 
@@ -232,8 +257,9 @@ class Certifier:
             for holder in self._departed_holders(group.name, dimension, facts.now_ns)
         }
         holders = []
+        asked = self._is_asked(group, dimension, facts)
         for broker in sorted(facts.members):
-            holder = self._holder(group, dimension, broker, highest, facts)
+            holder = self._holder(group, dimension, broker, highest, facts, asked=asked)
             # A returned broker that was not heard yet may hold its former limit.
             holders.append(max(holder, departed.pop(broker, holder), key=lambda each: each.most))
         holders += departed.values()
@@ -243,18 +269,25 @@ class Certifier:
             dimension,
             _limit(group, dimension),
             most,
-            newcomer=self._newcomer(group, highest),
-            burst=self._burst(most, len(holders)),
+            newcomer=self._newcomer(group, dimension, highest),
+            burst=self._burst(most, len(holders), self._definitions(group)),
             holders=tuple(holders),
         )
 
-    def _newcomer(self, group: ResourceGroup, highest: int) -> int:
+    def _newcomer(self, group: ResourceGroup, dimension: Dimension, highest: int) -> int:
         if _are(BALANCED, self._definitions(group)):
-            return reserve_of(highest, 1, self._settings)
+            return self._reserve(group, dimension, 1)
         return highest  # it may have raised itself before this broker saw it
 
     def _holder(
-        self, group: ResourceGroup, dimension: Dimension, broker: str, highest: int, facts: Facts
+        self,
+        group: ResourceGroup,
+        dimension: Dimension,
+        broker: str,
+        highest: int,
+        facts: Facts,
+        *,
+        asked: bool,
     ) -> Holder:
         place = (group.name, dimension)
         if broker == self._settings.broker:
@@ -268,24 +301,34 @@ class Certifier:
             if facts.members[broker].incarnation < own:
                 # It may have raised itself before this broker joined.
                 return Holder(broker, highest, Basis.UNTOLD)
-            return Holder(broker, reserve_of(highest, 1, self._settings), Basis.RESERVE)
+            return Holder(broker, self._reserve(group, dimension, 1), Basis.RESERVE)
         if facts.now_ns - heard_ns > self._settings.hold_ns // 2:
             return Holder(broker, highest, Basis.LATE)
-        return self._by_its_word(place, broker, word, highest, facts)
+        return self._by_its_word(group, dimension, broker, word, highest, facts, asked=asked)
 
     def _by_its_word(
-        self, place: Place, broker: str, word: _Word, highest: int, facts: Facts
+        self,
+        group: ResourceGroup,
+        dimension: Dimension,
+        broker: str,
+        word: _Word,
+        highest: int,
+        facts: Facts,
+        *,
+        asked: bool,
     ) -> Holder:
+        place = (group.name, dimension)
         # A broker that counts fewer members than this one holds a larger reserve.
         members = len(facts.members) if facts.agreement.same_members(broker) else 1
-        reserve = reserve_of(highest, members, self._settings)
+        reserve = self._reserve(group, dimension, members)
         announced = self._announced(place, broker, facts.usage, highest, reserve)
         if facts.usage.row(broker, place[0], place[1].monitoring_class) is None:
             return Holder(broker, announced, Basis.RESERVE)
-        if _held(facts.limits, place) <= reserve_of(highest, len(facts.members), self._settings):
+        if not asked:
             return Holder(broker, highest, Basis.UNTOLD)
-        if word.troubled and highest // members > announced:
-            return Holder(broker, highest // members, Basis.TROUBLED)
+        part = _base(self._definitions(group), dimension) // members
+        if word.troubled and part > announced:
+            return Holder(broker, part, Basis.TROUBLED)
         return Holder(broker, announced, Basis.ANNOUNCED)
 
     def _announced(
@@ -301,11 +344,25 @@ class Certifier:
         limit = highest if told is None else max(told, reserve)
         return min(highest, max(limit, row.usage.ceiling_of(dimension.unit) or 0))
 
+    def _is_asked(self, group: ResourceGroup, dimension: Dimension, facts: Facts) -> bool:
+        """Return whether others must ask this broker before they raise themselves."""
+        members = len(facts.members)
+        kin = (self._groups[name] for name in facts.kin if name in self._groups)
+        return any(
+            _held(facts.limits, (each.name, dimension)) > self._reserve(each, dimension, members)
+            for each in chain((group,), kin)
+        )
+
+    def _reserve(self, group: ResourceGroup, dimension: Dimension, members: int) -> int:
+        base = _base(self._definitions(group), dimension)
+        return reserve_of(base, members, self._settings)
+
     def _definitions(self, group: ResourceGroup) -> tuple[ResourceGroup, ...]:
         return (group, *self._superseded.get(group.name, ()))
 
-    def _burst(self, rate: int, buckets: int) -> int:
-        return buckets + rate * self._settings.burst_ns // NANOS_PER_SECOND
+    def _burst(self, rate: int, buckets: int, definitions: Collection[ResourceGroup]) -> int:
+        burst_ns = max(burst_ns_of(group, self._settings.burst_ns) for group in definitions)
+        return buckets + rate * burst_ns // NANOS_PER_SECOND
 
     def _longest_pause_ns(self) -> int:
         # The rest of the session if ZooKeeper was last heard a third of its timeout ago.
@@ -331,7 +388,7 @@ class Certifier:
                 if highest is None or broker not in self._words:
                     continue
                 place = (name, dimension)
-                reserve = reserve_of(highest, 1, self._settings)
+                reserve = self._reserve(group, dimension, 1)
                 takes_part = usage.row(broker, name, dimension.monitoring_class) is not None
                 if takes_part and _held(limits, place) <= reserve:
                     continue  # it need not have asked this broker
@@ -384,6 +441,11 @@ def _limit(group: ResourceGroup, dimension: Dimension) -> int:
 
 def _held(limits: Mapping[str, Rates], place: Place) -> int:
     return limits.get(place[0], Rates()).of(place[1]) or 0
+
+
+def _base(definitions: Collection[ResourceGroup], dimension: Dimension) -> int:
+    """Return the highest rate of which a broker may take its reserve and its equal part."""
+    return max((group.base_of(dimension) or 0 for group in definitions), default=0)
 
 
 def _highest(definitions: Collection[ResourceGroup], dimension: Dimension) -> int | None:

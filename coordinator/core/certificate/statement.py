@@ -33,9 +33,11 @@ Assumptions: this sidecar is connected to ZooKeeper and has read its state; a re
 half of ``hold``; no broker lies. While this sidecar is cut off, is no member or has just stood still, it
 certifies only what follows from the books. Two amounts are not in the sum but stated beside it. A broker
 that registered a moment ago and is not seen here yet holds at most its arrival reserve (under ``eager``
-C). Each bucket lets ``burst`` of its rate through at once, or one message if that is larger, so the
-traffic admitted in any T seconds is at most T times the sum, plus the bursts. A broker that was cut off
-before this sidecar started is unknown.
+C). Each bucket lets ``burst`` of its rate through at once (core/handling.py), or one message if that is
+larger, so the traffic admitted in any T seconds is at most T times the sum, plus the bursts. A broker
+that was cut off before this sidecar started is unknown. When members leave, brokers that see it first
+hold reserves of fewer members: for the milliseconds until this sidecar sees it, too, that may be a unit
+per second and broker more than is stated.
 
 Every sidecar's certificate is true, so the lowest of all is.
 """

@@ -13,8 +13,7 @@ Near h = 1 the high end has no bound, and a second of waiting proves little: a b
 per second and room for five waits for most of that second now and then. If it counted as unbounded, it
 would get half of the cluster's limit without need. Where the demand was known, the high end is therefore
 a *bounded probe*: at most twice the admitted rate, or, if throttled all the time, PROBE times the limit
-in
-force, until STRONG messages have passed under throttling. After a probe that was enough, the demand
+in force, until STRONG messages have passed under throttling. After a probe that was enough, the demand
 returns to its former value, or to the admitted rate if that is higher. The demand of a newcomer is
 unknown: it is unbounded at once, and the newcomer has its fair share within a round. It remains a
 newcomer until a whole round has shown its demand; the round in which it began does not. A broker without
@@ -31,12 +30,9 @@ limit not used up, rate fell less      noise: see below
 =====================================  ============================================================
 
 *The law takes the high end.* Only a broker that gets its highest possible demand can show its true one:
-if
-its demand is lower, it leaves room unused and the next round knows the demand exactly; if it is higher,
-it
-uses the room up and is probed again. The low end would keep a broker at its limit for ever, since the
-limit
-determines it. The others lose no more than the probe, for one round.
+if its demand is lower, it leaves room unused and the next round knows the demand exactly; if it is
+higher, it uses the room up and is probed again. The low end would keep a broker at its limit for ever,
+since the limit determines it. The others lose no more than the probe, for one round.
 
 *Throttled all the time with the limit not used up* says nothing about demand. While messages wait, tokens
 pass at the limit, unless the gate stands still for longer than its bucket saves up. Reading this as less
@@ -46,7 +42,10 @@ a gate that always loses some tokens never uses its limit up and would otherwise
 
 *Messages and bytes split together* (allocation/laws/joint.py): a producer that waits for bytes sends no
 messages either, so during that wait the rate of the other unit is no demand. The estimate of such a unit
-uses the waiting for both. Only its own waiting starts a probe, so a plentiful unit is not probed.
+uses the waiting for both. Only its own waiting starts a probe, so a plentiful unit is not probed. A probe
+of one unit is one of the other: from the two the law reads the proportion in which a broker uses both
+limits, and two multiples of limits, one of which has room to spare, state another one. A broker that
+passes too few messages to end the probe would keep it (meters.py: the mean message size decides).
 
 *Hysteresis.* Each move of one estimate moves the limits of all others, so it must not follow noise. It
 goes up at once. It goes down only at the end of a window of rounds, to the highest of them, and only if
@@ -130,6 +129,11 @@ class DemandEstimate:
         self._probed: tuple[int, int] | None = None
         #: The high end, per second; None is unbounded.
         self.demand: int | None = 0
+
+    @property
+    def is_probe(self) -> bool:
+        """Return whether the demand is a multiple of the limit, and no estimate of traffic."""
+        return self._probed is not None
 
     def observe(
         self,

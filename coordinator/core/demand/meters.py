@@ -71,6 +71,11 @@ class UnitMeter:
         """Return the demand, per second, at its high end; None is unbounded."""
         return self._estimate.demand
 
+    @property
+    def is_probe(self) -> bool:
+        """Return whether that is a multiple of the limit, and no estimate of traffic."""
+        return self._estimate.is_probe
+
     def count(self, count: Count, limit: int | None) -> bool:
         """Add the gate's count; return whether the broker has become saturated with it."""
         self.admitted += count.admitted
@@ -134,13 +139,16 @@ class Meter:
     """One group's and class's traffic at this broker."""
 
     __slots__ = (
-        "_afterwards", "bytes", "farewells", "message_size", "messages", "participants", "topics",
+        "_afterwards", "_jointly", "bytes", "farewells", "message_size", "messages", "participants",
+        "topics",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
         self.messages = UnitMeter(settings)
         self.bytes = UnitMeter(settings)
         self._afterwards = PostBacklogRate()
+        #: Whether the law splits messages and bytes together.
+        self._jointly = False
         #: The present numbers.
         self.participants = 0
         self.topics = 0
@@ -159,8 +167,13 @@ class Meter:
         jointly: bool,
     ) -> bool:
         """Add the gate's count; return whether either unit has become saturated with it."""
+        self._jointly = jointly
         self._afterwards.count(traffic, elapsed_ns)
-        held_ns = waited_ns = traffic.messages_held_ns, traffic.bytes_held_ns
+        # Refused messages count as waiting, and can be more than there was time for.
+        held_ns = waited_ns = (
+            min(elapsed_ns, traffic.messages_held_ns),
+            min(elapsed_ns, traffic.bytes_held_ns),
+        )
         if jointly and messages_limit is not None and bytes_limit is not None:
             waited_ns = (min(elapsed_ns, sum(held_ns)),) * 2
         passed = traffic.messages
@@ -194,19 +207,34 @@ class Meter:
 
     def usage(self, messages_limit: int | None, bytes_limit: int | None) -> Usage:
         """Return the usage to report, with the limits in force."""
+        both = messages_limit is not None and bytes_limit is not None
+        demands = self._demands(in_proportion=both and self._jointly)
         return Usage(
             messages=self.messages.sample,
             bytes=self.bytes.sample,
             messages_throttled_permille=self.messages.sample_held_permille,
             bytes_throttled_permille=self.bytes.sample_held_permille,
-            messages_demand=self.messages.demand,
-            bytes_demand=self.bytes.demand,
+            messages_demand=demands[0],
+            bytes_demand=demands[1],
             messages_limit=messages_limit,
             bytes_limit=bytes_limit,
             participants=self.participants,
             topics=self.topics,
             message_size=self.message_size if messages_limit and bytes_limit else 0,
         )
+
+    def _demands(self, *, in_proportion: bool) -> tuple[int | None, int | None]:
+        """Return the demand for both units; a probe of one is one of both, by the message size."""
+        messages, bytes_ = self.messages.demand, self.bytes.demand
+        probing = self.messages.is_probe or self.bytes.is_probe
+        if (
+            not (in_proportion and probing and self.message_size)
+            or messages is None
+            or bytes_ is None
+        ):
+            return messages, bytes_
+        probed = max(messages, bytes_ // self.message_size)
+        return probed, probed * self.message_size
 
 
 class Meters:

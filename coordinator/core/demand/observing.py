@@ -1,13 +1,10 @@
 """Observed limits: the excess over a limit is counted, and no message is held.
 
 A group with ``enforcement`` *observe* has its limits split and reported like any other; only the gate
-does
-not get them. The admitted traffic is compared with the local limit here, count by count. The excess over
-the tokens that have come since the last count, plus a saved ``burst``, would have had to wait. It takes
-no
-token, so demand that stays above a limit is counted as its excess, second for second, and not as a
-growing
-debt.
+does not get them. The admitted traffic is compared with the local limit here, count by count. The excess
+over the tokens that have come since the last count, plus a saved ``burst``, would have had to wait. It
+takes no token, so demand that stays above a limit is counted as its excess, second for second, and not as
+a growing debt.
 
 A group may *observe* another one: all traffic of that one counts for it as well. A new limit, or another
 law, weights or policy, is thereby tried on the traffic of an enforced group, as far as its own limit
@@ -19,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from coordinator.core.handling import burst_ns_of
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -58,6 +56,8 @@ class Observer:
 
     def __init__(self, settings: CoreSettings) -> None:
         self._burst_ns = settings.burst_ns
+        #: How much each observed group saves up, as time at its limit.
+        self._bursts: dict[str, int] = {}
         #: The groups whose limits are not enforced, and the observers of each group.
         self._observed: frozenset[str] = frozenset()
         self._observers: dict[str, list[str]] = {}
@@ -69,6 +69,9 @@ class Observer:
     def set_groups(self, groups: Collection[ResourceGroup]) -> None:
         """Take over the definitions."""
         self._observed = frozenset(group.name for group in groups if is_observed(group))
+        self._bursts = {
+            group.name: burst_ns_of(group, self._burst_ns) for group in groups if is_observed(group)
+        }
         self._observing = frozenset(group.name for group in groups if group.observes)
         self._observers = {}
         for group in groups:
@@ -126,5 +129,5 @@ class Observer:
         beyond = max(0, passed - tokens // NANOS_PER_SECOND)
         rest = tokens - (passed - beyond) * NANOS_PER_SECOND
         # As at the gate, at least one message: a limit below one per burst would pass none.
-        self._saved[of] = min(rest, max(rate * self._burst_ns, NANOS_PER_SECOND))
+        self._saved[of] = min(rest, max(rate * self._bursts[of[0][0]], NANOS_PER_SECOND))
         return beyond

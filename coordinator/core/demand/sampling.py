@@ -1,10 +1,11 @@
 """Signs of demand in the single counts of a round: saturation, and the rate after waiting.
 
-**Saturation shows before the round ends.** A broker that was throttled, with its limit used up, in all of
-the latest counts is believed at once. It may have been a burst: a client that flushes once a second uses
+**Saturation shows before the round ends.** A broker that was throttled, with its limit used up, for all
+of the latest time is believed at once. It may have been a burst: a client that flushes once a second uses
 the limit up for a while in every round. The next whole round shows which it was. After each such *false
-alarm* twice as many counts are needed, up to more than a round has; after a minute of rounds without a
-false alarm, half as many.
+alarm* twice the time is needed, up to more than a round; after a minute of rounds without a false alarm,
+half the time. Time is what counts, and not the number of counts, so that counts that come late, or more
+often, prove neither more nor less.
 
 **A backlog that has waited is not demand.** If clients spent a round working off messages that had waited
 since before, the rate after that shows their demand, provided that it covers at least half of the round:
@@ -22,8 +23,14 @@ from typing import Final, NamedTuple
 
 from coordinator.core.model import NANOS_PER_SECOND, Traffic
 
-_FEWEST_COUNTS: Final = 2
-_MOST_COUNTS: Final = 32
+_LEAST_NS: Final = 100_000_000
+"""Two of the gate's usual counts: one alone may be chance."""
+
+_MOST_NS: Final = 16 * _LEAST_NS
+
+_JITTER_NS: Final = 25_000_000
+"""Half a usual count, by which the latest counts may be shorter all together."""
+
 _CALM_ROUNDS: Final = 60
 
 _USED_UP_PERMILLE: Final = 800
@@ -58,11 +65,17 @@ class SaturationDetector:
         saturated_permille: the throttled part of the time that counts as saturated, in thousandths.
     """
 
-    __slots__ = ("_before", "_calm_rounds", "_limit", "_rang", "_recent", "_saturated_permille")
+    __slots__ = (
+        "_before", "_calm_rounds", "_covered_ns", "_limit", "_needed_ns", "_rang", "_recent",
+        "_saturated_permille",
+    )  # fmt: skip
 
     def __init__(self, saturated_permille: int) -> None:
         self._saturated_permille = saturated_permille
-        self._recent: deque[Count] = deque(maxlen=_FEWEST_COUNTS)
+        self._needed_ns = _LEAST_NS
+        #: The fewest latest counts that cover the time needed, and the time that they cover.
+        self._recent: deque[Count] = deque()
+        self._covered_ns = 0
         #: Whether this round's counts were believed.
         self._rang = False
         #: The limit that they, and those of the round before, showed to be too low.
@@ -78,10 +91,13 @@ class SaturationDetector:
     def add(self, count: Count) -> None:
         """Add the latest count."""
         self._recent.append(count)
+        self._covered_ns += count.elapsed_ns
+        while self._is_covered(self._covered_ns - self._recent[0].elapsed_ns):
+            self._covered_ns -= self._recent.popleft().elapsed_ns
 
     def shows(self, limit: int) -> bool:
-        """Return whether all of the latest counts were throttled, with the limit used up."""
-        if len(self._recent) < (self._recent.maxlen or 0):
+        """Return whether all of the latest time was throttled, with the limit used up."""
+        if not self._is_covered(self._covered_ns):
             return False
         admitted, _, waited_ns, elapsed_ns, *_ = map(sum, zip(*self._recent, strict=True))
         if waited_ns * 1000 < elapsed_ns * self._saturated_permille:
@@ -98,17 +114,19 @@ class SaturationDetector:
         """Check the previous alarm against a whole round; return whether this round had an alarm."""
         limit, self._before, self._limit = self._before, self._limit, None
         rang, self._rang = self._rang, False
-        needed = self._recent.maxlen or _FEWEST_COUNTS
         self._calm_rounds += 1
         if limit is not None and rate <= limit and waited_permille < self._saturated_permille:
-            self._need(min(_MOST_COUNTS, 2 * needed))
+            self._need(min(_MOST_NS, 2 * self._needed_ns))
         elif self._calm_rounds >= _CALM_ROUNDS:
-            self._need(max(_FEWEST_COUNTS, needed // 2))
+            self._need(max(_LEAST_NS, self._needed_ns // 2))
         return rang
 
-    def _need(self, counts: int) -> None:
+    def _need(self, time_ns: int) -> None:
         self._calm_rounds = 0
-        self._recent = deque(self._recent, maxlen=counts)
+        self._needed_ns = time_ns
+
+    def _is_covered(self, time_ns: int) -> bool:
+        return time_ns >= self._needed_ns - _JITTER_NS
 
 
 class PostBacklogRate:

@@ -9,8 +9,7 @@ reports.
   was seen and is missing now, or if a member reports that it closed it and it is not seen here.
 * A broker whose registration is gone had stopped before (lease.py), and so had one that sent a farewell.
   Where a registration was replaced, the former holder may still run: the fence, T, is waited for.
-* A statement is due at once when something in it changed, for ``repeat_rounds`` rounds after that,
-  since
+* A statement is due at once when something in it changed, for ``repeat_rounds`` rounds after that, since
   reports get lost, and in every complete report.
 * The announcement of a receiver does not show a grant at once. For a round, or until the receiver
   announces another holding, the grant is added to it, so that no broker gets the same parts twice.
@@ -21,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from coordinator.core.allocation.forest import Forest
 from coordinator.core.escrow.books import NOTHING, Books, BooksBroken, add, claim
 from coordinator.core.escrow.founding import found
 from coordinator.core.invariants import holds
@@ -209,7 +209,11 @@ class Escrow:
         return tuple(self._statement(self._kept[group], complete=complete) for group in groups)
 
     def writes(
-        self, groups: Mapping[str, ResourceGroup], usage: UsageMap, now_ns: int
+        self,
+        groups: Mapping[str, ResourceGroup],
+        forest: Forest,
+        usage: UsageMap,
+        now_ns: int,
     ) -> list[EscrowRecord]:
         """Return the records that this broker, as the heir, must write now: founded or inherited."""
         if self._account is None or not self._is_heir():
@@ -221,7 +225,14 @@ class Escrow:
             record = (
                 self._claim(self._kept[name], now_ns)
                 if name in self._kept
-                else found(groups[name], self._account, self._members, usage, self._settings)
+                else found(
+                    groups[name],
+                    [groups[leaf] for leaf in forest.leaves_of.get(name, (name,))],
+                    self._account,
+                    self._members,
+                    usage,
+                    self._settings,
+                )
             )
             if record is not None:
                 self._asked[name] = self._round

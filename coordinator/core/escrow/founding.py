@@ -1,13 +1,14 @@
 """A group's first escrow record: every broker starts from the limit that it announces.
 
-A group that becomes strict while in use thereby goes on as it was, and no broker starts from nothing. The
-founder gets the parts that no broker announces. All four dimensions are founded at once, limited or not,
-so that a limit that is added later finds its books.
+A group that becomes strict while in use thereby goes on as it was, and no broker starts from nothing. A
+root of a tree starts from the limits of all its leaves. The founder gets the parts that no broker
+announces. All four dimensions are founded at once, limited or not, so that a limit that is added later
+finds its books.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from coordinator.core.allocation.laws import apportion
 from coordinator.core.allocation.splitting import split
@@ -26,6 +27,7 @@ from coordinator.core.usage.map import UsageMap
 
 def found(
     group: ResourceGroup,
+    leaves: Sequence[ResourceGroup],
     founder: Account,
     members: Mapping[str, Member],
     usage: UsageMap,
@@ -35,6 +37,7 @@ def found(
 
     Args:
         group: the group.
+        leaves: the groups whose traffic takes from its limit: itself, or the leaves of its tree.
         founder: the member that gets the parts that no broker announces to hold.
         members: all live brokers.
         usage: their announcements.
@@ -42,7 +45,9 @@ def found(
     """
     bases: dict[Account, Parts] = {}
     for dimension in Dimension:
-        for name, parts in _shares(group, dimension, founder, members, usage, settings).items():
+        for name, parts in _shares(
+            group, leaves, dimension, founder, members, usage, settings
+        ).items():
             account = Account(name, members[name].incarnation)
             bases[account] = add(bases.get(account, NOTHING), in_dimension(dimension, parts))
     return EscrowRecord(group.name, generation=0, version=-1, bases=bases)
@@ -50,6 +55,7 @@ def found(
 
 def _shares(
     group: ResourceGroup,
+    leaves: Sequence[ResourceGroup],
     dimension: Dimension,
     founder: Account,
     members: Mapping[str, Member],
@@ -59,8 +65,8 @@ def _shares(
     limit = group.limits.of(dimension)
     if not limit:
         return apportion(TOTAL, dict.fromkeys(members, 1))
-    answer = split(group, dimension, members, usage, settings)
-    announced = {name: answer.in_force_at(name) for name in members}
+    answers = [split(leaf, dimension, members, usage, settings) for leaf in leaves]
+    announced = {name: sum(each.in_force_at(name) for each in answers) for name in members}
     if sum(announced.values()) >= limit:
         return apportion(TOTAL, announced)
     shares = {name: rate * TOTAL // limit for name, rate in announced.items()}

@@ -35,7 +35,8 @@ checked once a round, in up to MAX_JUDGED groups and dimensions in turn. They ca
 honest broker for a moment: a limit falls in the middle of a round, one large batch passes on credit, a
 view is old. Each implausible sample therefore counts one, each plausible one takes one away, and the
 broker is named at NAMED_AT: later than the owner of an old view reports it itself (``silence_rounds``). A
-difference of less than a hundredth of the group's limit is ignored.
+difference of less than a hundredth of the group's limit is ignored, and so is all credit that the group
+may have saved up (handling.py), for it can pass in one round.
 
 Naming is the judgement of this sidecar alone, as it depends on when reports arrived. It therefore never
 enters a split, which must be equal everywhere: it decides only how far an announced limit keeps this
@@ -249,7 +250,8 @@ class Suspects:
     ) -> Iterator[tuple[tuple[str, Suspicion], bool]]:
         """Yield the announcements of the others to check now, and whether each is implausible."""
         usage, now_ns = heard.usage, heard.now_ns
-        slack = answer.limit // _SLACK_PARTS
+        # A part of a tree may be nothing for a moment, and single messages are no lie.
+        slack = max(answer.limit, group.limits.of(dimension) or 0) // _SLACK_PARTS
         others = answer.claims.keys() - {self._settings.broker}
         late = {broker for broker in others if not usage.is_current(broker, now_ns)}
         for broker, row in usage.rows(group.name, dimension.monitoring_class).items():
@@ -258,7 +260,9 @@ class Suspects:
                 continue
             if not is_observed(group):
                 may = max(limit, row.usage.ceiling_of(dimension.unit) or 0)
-                yield (broker, Suspicion.USED), row.rate_of(dimension) > 2 * may + slack
+                credit = may * group.burst_seconds
+                implausible = row.rate_of(dimension) > 2 * may + slack + credit
+                yield (broker, Suspicion.USED), implausible
             if (
                 group.overshoot_policy != STRICT
                 and not late - {broker}

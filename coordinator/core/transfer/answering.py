@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from coordinator.core.allocation.splitting import reserve_of
+from coordinator.core.allocation.forest import Forest
+from coordinator.core.allocation.splitting import reserve_in
 from coordinator.core.model import DIMENSIONS_OF, Key, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
@@ -29,12 +30,13 @@ def answers_to_all(
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
     settings: CoreSettings,
+    forest: Forest,
 ) -> Answers:
     """Return the answers to all brokers whose raises wait for this one."""
     sequences: dict[int, int] = {}
     keys: set[Key] = set()
     for peer in usage.askers():
-        if asked := asked_by(peer, usage, groups, settings):
+        if asked := asked_by(peer, usage, groups, settings, forest):
             incarnation, sequence = usage.newest(peer)
             sequences[incarnation] = sequence
             keys |= asked
@@ -46,9 +48,15 @@ def asked_by(
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
     settings: CoreSettings,
+    forest: Forest,
 ) -> set[Key]:
-    """Return the keys where a peer's raises wait for this broker."""
-    return {key for key in usage.raises(peer) if _concerns(key, peer, usage, groups, settings)}
+    """Return the keys where a peer's raises wait for this broker: in a tree, of all its leaves."""
+    return {
+        (kin, key[1])
+        for key in usage.raises(peer)
+        if _concerns(key, peer, usage, groups, settings, forest)
+        for kin in forest.kin(key[0])
+    }
 
 
 def _concerns(
@@ -57,6 +65,7 @@ def _concerns(
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
     settings: CoreSettings,
+    forest: Forest,
 ) -> bool:
     """Return whether a raise waits for this broker: it takes part, or it may be the asker's first raise.
 
@@ -65,10 +74,10 @@ def _concerns(
     group, row = groups.get(key[0]), usage.row(asker, *key)
     if group is None or row is None:
         return False
-    if usage.takes_part(*key):
+    if any(usage.takes_part(kin, key[1]) for kin in forest.kin(key[0])):
         return True
     return any(
-        (limit := group.limits.of(dimension)) is not None
-        and (row.usage.limit_of(dimension.unit) or 0) <= reserve_of(limit, 1, settings)
+        group.limits.of(dimension) is not None
+        and (row.usage.limit_of(dimension.unit) or 0) <= reserve_in(group, dimension, 1, settings)
         for dimension in DIMENSIONS_OF[key[1]]
     )

@@ -3,10 +3,8 @@
 This is the half of the policy ``balanced`` that has a memory; policies.py has the proof of its safety. A
 raise is announced as a *ceiling*, the limit up to which its broker may raise itself without another
 report. Every report of a broker with raises lists them, so a peer that took a report knows the ceilings
-in
-it. A ceiling that has grown is known from the report on that stated it first; one that has shrunk is
-known
-at once, since a peer that knows the higher one is on the safe side.
+in it. A ceiling that has grown is known from the report on that stated it first; one that has shrunk is
+known at once, since a peer that knows the higher one is on the safe side.
 
 Answers get lost as well. An urgent raise is announced again after 100 ms, 200 ms and so on, up to once a
 round, and every participant replies at once (answering.py); a small one goes with the reports of the

@@ -12,12 +12,11 @@ every report carries three digests of 32 bits (``ViewDigest``):
 *How views are compared.* At a busy moment no two sidecars have taken the same reports, as some are on
 their way: with a digest of all demands in the report, a healthy cluster would never agree. Demand is
 therefore compared sender by sender: the digest of a sender's rows travels *with* the rows, and the
-receiver
-computes the same of the rows that it keeps for this sender. Right after each report they are equal,
-however busy the cluster is, or a row was missed; if every receiver agrees with every sender, all demand
-views are equal. Definitions and members change seldom and reach all within milliseconds, while a report
-may have been made before that: they are compared as each report arrives, and a difference counts only
-when it has lasted for more than ``disagreement_rounds``.
+receiver computes the same of the rows that it keeps for this sender. Right after each report they are
+equal, however busy the cluster is, or a row was missed; if every receiver agrees with every sender, all
+demand views are equal. Definitions and members change seldom and reach all within milliseconds, while a
+report may have been made before that: they are compared as each report arrives, and a difference counts
+only when it has lasted for more than ``disagreement_rounds``.
 
 A digest is the sum, modulo 2^32, of the entries' hashes (BLAKE2b, equal on every machine), in any order;
 one entry more or less costs one addition. Two views that differ have equal digests by chance once in four

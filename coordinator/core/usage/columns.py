@@ -5,8 +5,7 @@ they would cost 500 bytes each and be slow to make; as columns, each an array of
 that hold its largest value, they cost about 30. A row object is made when it is read.
 
 A column is empty when all its values are zero. Demands and limits are stored plus one, with 0 for None,
-so
-that every column holds whole numbers.
+so that every column holds whole numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
+from itertools import chain, compress, repeat
 from struct import Struct
 from typing import overload
 from zlib import crc32
@@ -109,14 +108,12 @@ class UsageColumns:
     @cached_property
     def digest(self) -> int:
         """Return the sum of the hashes of all rows with participants."""
-        seed = _seed(self.monitoring_class)
+        # As `usage_digest` of each row, without a step of the interpreter for any of them.
+        seeds = repeat(_seed(self.monitoring_class))
         columns = (self.fields[name] or repeat(0) for name in _DECISIVE)
-        rows = zip(self.places, self.fields["participants"], *columns, strict=False)
-        return sum(
-            crc32(_FIGURES.pack(*figures), crc32(group.encode(), seed))
-            for group, participants, *figures in rows
-            if participants
-        )
+        names = map(crc32, map(str.encode, self.places), seeds)
+        rows = map(crc32, map(_FIGURES.pack, *columns), names)
+        return sum(compress(rows, self.fields["participants"]))
 
     def _value(self, field: str, place: int) -> int:
         column = self.fields[field]
@@ -143,7 +140,8 @@ class ColumnEntries(Sequence[GroupUsage]):
 
     def __init__(self, columns: Mapping[MonitoringClass, UsageColumns]) -> None:
         self.columns = columns
-        self._names = tuple(dict.fromkeys(name for of in columns.values() for name in of.places))
+        places = (of.places for of in columns.values())
+        self._names = tuple(dict.fromkeys(chain.from_iterable(places)))
 
     def __len__(self) -> int:
         return len(self._names)
@@ -205,6 +203,7 @@ def narrow(values: Sequence[int]) -> array[int]:
     Raises:
         OverflowError: a value is negative or has more than 64 bits.
     """
+    values = list(values)  # a field of Protocol Buffers makes its numbers anew each time
     largest = max(values, default=0)
     if not largest:
         return _EMPTY

@@ -140,12 +140,20 @@ class UsageMap:
         return list(self._followed[MonitoringClass.PUBLISH])  # the same in both classes
 
     def set_members(self, members: dict[str, Member]) -> None:
-        """Take over the membership: forget brokers that left or registered anew."""
+        """Take over the membership: forget brokers that left or have another registration.
+
+        A new session's first look may show an older one. Only this broker's own may be ahead of it.
+        """
         for broker, sender in list(self._senders.items()):
             member = members.get(broker)
-            gone = member is None and (broker != self._broker or broker in self._members)
-            reborn = member is not None and sender.incarnation < member.incarnation
-            if gone or reborn:
+            own = broker == self._broker
+            if member is None:
+                outdated = not own or broker in self._members
+            elif own:
+                outdated = sender.incarnation < member.incarnation
+            else:
+                outdated = sender.incarnation != member.incarnation
+            if outdated:
                 self._forget(broker)
         self._members = dict(members)
 

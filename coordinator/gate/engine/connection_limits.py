@@ -57,7 +57,7 @@ def host_of(address: str) -> str:
     """Return the host of an address: an IPv4 address, or the first 64 bits of an IPv6 address."""
     if ":" not in address:
         return address
-    ip = ipaddress.IPv6Address(address.partition("%")[0])
+    ip = ipaddress.IPv6Address(address)
     if ip.ipv4_mapped is not None:
         return str(ip.ipv4_mapped)
     return str(ipaddress.IPv6Network((ip, 64), strict=False))

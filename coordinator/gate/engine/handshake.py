@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinator.gate.engine.identity import Identity
 from coordinator.gate.protocol import commands, schema
 from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy, NotWelcome
+from coordinator.gate.protocol.final_errors import final_error_of
 from coordinator.gate.protocol.frames import (
     AUTH_RESPONSE,
     CONNECT,
@@ -27,16 +29,25 @@ class Handshake:
 
     Args:
         connect_policy: what a CONNECT may say.
+        identity: the client's role, as far as the client proves one.
         answer: takes a frame for the client, to be sent between two others.
     """
 
-    def __init__(self, connect_policy: ConnectPolicy, answer: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        connect_policy: ConnectPolicy,
+        identity: Identity,
+        answer: Callable[[bytes], None],
+    ) -> None:
         self._connect_policy = connect_policy
+        self._identity = identity
         self._answer = answer
         #: Whether the client has said CONNECT.
         self.connect_seen = False
         #: Challenges of the broker that the client has not answered.
         self.challenges = 0
+        #: The error to a SEND that the client takes for final; None if there is none.
+        self.final_error: int | None = None
         #: The client's identity, as far as its socket tells.
         self.client = Client()
 
@@ -60,17 +71,21 @@ class Handshake:
             raise MalformedFrame(FrameFault.CONNECTED_TWICE, "CONNECT")
         self.connect_seen = True
         fields = commands.read_connect(data, body, command_end)
+        self.final_error = final_error_of(fields.get(1))
         try:
-            return self._connect_policy.judge(fields, self.client)
+            command = self._connect_policy.judge(fields, self.client)
         except NotWelcome as refusal:
             self._answer(error_frame(NO_REQUEST, refusal.error, str(refusal)))
             raise MalformedFrame(refusal.fault, refusal.detail) from None
+        self._identity.connected(fields, self.client)
+        return command
 
     def _on_auth_response(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         if not self.challenges:
             raise MalformedFrame(FrameFault.UNASKED_RESPONSE, "AUTH_RESPONSE")
-        read_message(data, body, command_end, schema.AUTH_RESPONSE)
+        response = read_message(data, body, command_end, schema.AUTH_RESPONSE)
         self.challenges -= 1
+        self._identity.answered(response)
         return FrameVerdict.PASSES

@@ -11,6 +11,7 @@
   it.
 * **A topic may be closed to publishes** for a time (its backlog exceeds its quota): they are held, or
   answered with the error that clients know for it.
+* **SENDs that have waited for as long as their limit holds any** are refused; see ``OverdueSends``.
 * **The held SENDs of a producer that ends** are dropped: the broker would answer them with an error, and
   the client, which has no receipt, sends them again. Commands that waited behind them go to the broker.
 * **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
@@ -25,6 +26,7 @@ from coordinator.gate.engine.consumer import Consumer, Entries
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
+from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
@@ -47,8 +49,10 @@ class HoldBuffer:
         bounds: the bounds of this connection.
         buffer: the held bytes of all connections.
         refusals: counts what is refused.
+        producer_type: makes the producers.
         is_challenged: whether the client has to answer the broker, which ends the connection if it does
             not.
+        final_error: returns the error to a SEND that the client takes for final; None if it has none.
         exempted: told of a producer that counts against no group, once the broker has accepted it.
     """
 
@@ -64,7 +68,9 @@ class HoldBuffer:
         bounds: ThrottleBounds,
         buffer: PublishBuffer,
         refusals: Refusals,
+        producer_type: type[Producer],
         is_challenged: Callable[[], bool],
+        final_error: Callable[[], int | None],
         exempted: Callable[[ProducerCommand], None],
     ) -> None:
         self._groups = groups
@@ -77,8 +83,23 @@ class HoldBuffer:
         self._buffer = buffer
         self._refusals = refusals
         self._is_challenged = is_challenged
+        self.overdue = OverdueSends(
+            queue,
+            answer=answer,
+            count_held=self._count_held,
+            released=released,
+            refusals=refusals,
+            final_error=final_error,
+        )
         self.participants = Participants(
-            groups, bounds.participants_max, self._forward, self._grant, self._ask, exempted
+            groups,
+            producer_type,
+            bounds.participants_max,
+            self._forward,
+            self.overdue.add,
+            self._grant,
+            self._ask,
+            exempted,
         )
         self.throttle = Throttle(counters.throttles)
         #: The time of the call that is being handled.
@@ -107,7 +128,7 @@ class HoldBuffer:
             return FrameVerdict.STOP
         producer.hold(data[start:frame_end], cost, self.now_ns)
         self._count_held(frame_size)
-        if producer.waits_for is None:
+        if producer.waits_for is None and producer not in self.overdue:
             self._queue.wait(producer, self.now_ns)
             if producer.held:
                 self.throttle.count(producer.reason)
@@ -168,19 +189,26 @@ class HoldBuffer:
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again; those that wait, wait for the new groups."""
+        role = self.participants.role
         for consumer in self.participants.consumers.values():
-            groups = self._groups.resolve(consumer.topic, self.now_ns)
+            groups = self.participants.groups_of(consumer, self.now_ns)
             if not consumer.counts_for(groups):
                 self._queue.withdraw(consumer, self.now_ns)
             consumer.attach(groups)
-            consumer.count_for(self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH))
+            consumer.count_for(
+                self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH, role)
+            )
             consumer.ask(self._queue, self.now_ns)
         for producer in self.participants.producers.values():
-            groups = self._groups.resolve(producer.topic, self.now_ns, publishing=True)
-            if not producer.counts_for(groups):
+            groups = self.participants.groups_of(producer, self.now_ns)
+            counter = self._groups.namespace(producer.topic, MonitoringClass.PUBLISH, role)
+            if producer.counts_for(groups):
+                producer.count_for(counter)
+            else:
                 self._queue.withdraw(producer, self.now_ns)
+                self.overdue.forget(producer)
                 producer.attach(groups)
-                producer.count_for(self._groups.namespace(producer.topic, MonitoringClass.PUBLISH))
+                producer.count_for(counter)
                 if producer.held and producer.refusal:
                     self._refuse_held(producer)
                 elif producer.held:
@@ -197,6 +225,7 @@ class HoldBuffer:
     def drop_held(self, producer: Producer) -> None:
         """Drop held SENDs; the commands that waited behind them go to the broker."""
         self._queue.withdraw(producer, self.now_ns)
+        self.overdue.forget(producer)
         self._count_held(-producer.held_bytes)
         self._counters.dropped_frames += len(producer.held)
         for frame in producer.drop_held():

@@ -24,7 +24,7 @@ class Participant(ABC, Generic[OwnLimiter]):
 
     Args:
         topic: the topic that it publishes to or consumes.
-        exempt: whether it belongs to geo-replication, and so counts against no group.
+        exempt: whether it belongs to geo-replication, and so counts against no group of its topic.
     """
 
     __slots__ = (
@@ -48,6 +48,14 @@ class Participant(ABC, Generic[OwnLimiter]):
         """The limiters that must admit its first held frame or permits."""
         return self.limiters
 
+    @property
+    def gives_up_ns(self) -> int | None:
+        """The time at which its first held frame is overdue; None is never."""
+        return None
+
+    def give_up(self, now_ns: int) -> None:
+        """Do nothing: what waits without an end gives up never."""
+
     def counts_for(self, groups: tuple[Group, ...]) -> bool:
         """Return whether it counts for exactly these groups now."""
         return self.limiters == self._limiters_of(groups)
@@ -67,9 +75,9 @@ class Participant(ABC, Generic[OwnLimiter]):
         """Count for this namespace counter from now on; a waiting participant keeps its counter."""
         if self.exempt or self.waits_for is not None or namespace is self.namespace:
             return
-        self.namespace.participants -= 1
+        self.namespace.joined(-1)
         self.namespace = namespace
-        namespace.participants += 1
+        namespace.joined(1)
 
     def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
         """Wait for this limiter from now on, or for none."""
@@ -80,7 +88,7 @@ class Participant(ABC, Generic[OwnLimiter]):
         self.waits_for = limiter
 
     def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[OwnLimiter, ...]:
-        return () if self.exempt else tuple(map(self._limiter_of, groups))
+        return tuple(map(self._limiter_of, groups))
 
     @staticmethod
     @abstractmethod

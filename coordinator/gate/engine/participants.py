@@ -28,9 +28,11 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from coordinator.core.model import MonitoringClass
+from coordinator.core.owners import ANONYMOUS
 from coordinator.gate.engine.consumer import Consumer
 from coordinator.gate.engine.outstanding import OutstandingRequests
 from coordinator.gate.engine.producer import Producer
+from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.namespaces import NOWHERE
 from coordinator.gate.protocol.commands import PERMITS_MAX, ProducerCommand, SubscribeCommand
@@ -55,7 +57,6 @@ class _Does(Enum):
     OPEN = "opens its id"
     CLOSE = "closes it, whatever is answered"
     UNSUBSCRIBE = "closes it if it succeeds"
-    NOTHING = "is about something else"
 
 
 @dataclass(slots=True, eq=False)
@@ -68,11 +69,11 @@ class _Slot:
         doubtful: those of them that were sent before the end of the participant that they repeat.
         closing: number of requests under way that close it.
         permits: permits that its consumer was given before the broker accepted it.
-        exempt: whether it counts against no group.
+        remote: the cluster that it replicates from; None if it does not replicate.
     """
 
     command: _Command
-    exempt: bool
+    remote: str | None
     opening: list[int] = field(default_factory=list)
     doubtful: set[int] = field(default_factory=set)
     closing: int = 0
@@ -80,16 +81,16 @@ class _Slot:
 
 
 class _Request(NamedTuple):
-    """A request under way.
+    """A request under way that concerns an id.
 
     Args:
         does: the meaning of its answer for the id.
-        slot: the id; None if the request concerns no id, or one that is not in use.
+        slot: the id; None if it is not in use.
         repeats: requests to open the id that were under way when a request to close it was sent.
     """
 
     does: _Does
-    slot: _Slot | None = None
+    slot: _Slot | None
     repeats: frozenset[int] = frozenset()
 
 
@@ -98,47 +99,56 @@ class Participants:
 
     Args:
         groups: resolves their topics.
+        producer_type: makes the producers.
         participants_max: most producers and consumers together.
         forward: takes a frame that a producer releases, and the number of its messages; 0 is a command.
+        overdue: told of a producer whose first held message is overdue, and the time.
         grant: sends the broker a FLOW for a consumer id with this number of permits.
         permitted: told of a consumer that was given permits before the broker accepted it.
-        exempted: told of a producer that counts against no group, once the broker has accepted it.
+        exempted: told of a producer that replicates, once the broker has accepted it.
     """
 
     def __init__(
         self,
         groups: GroupTable,
+        producer_type: type[Producer],
         participants_max: int,
         forward: Callable[[bytes, int], None],
+        overdue: Callable[[Producer, int], None],
         grant: Callable[[int, int], None],
         permitted: Callable[[Consumer], None],
         exempted: Callable[[ProducerCommand], None],
     ) -> None:
         self._groups = groups
+        self._producer_type = producer_type
         self._participants_max = participants_max
         self._forward = forward
+        self._overdue = overdue
         self._grant = grant
         self._permitted = permitted
         self._exempted = exempted
         self._slots: dict[_Key, _Slot] = {}
-        self._requests: OutstandingRequests[_Request] = OutstandingRequests()
+        #: None for a request that concerns no id.
+        self._requests: OutstandingRequests[_Request | None] = OutstandingRequests()
         #: The last closed ids of producers and of consumers.
         self._closed: dict[_Key, None] = {}
         #: SENDs that the broker has and has not answered, of all producers.
         self.unanswered = 0
+        #: The role of the client.
+        self.role = ANONYMOUS
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
 
     # Requests of the client
 
-    def open_producer(self, command: ProducerCommand, *, exempt: bool) -> None:
-        """Take the client's request for a producer.
+    def open_producer(self, command: ProducerCommand, *, remote: str | None) -> None:
+        """Take the client's request for a producer, which may replicate from a remote cluster.
 
         Raises:
             RequestRefused: another producer has its id, or there are `participants_max` already.
             MalformedFrame: the request id is in use.
         """
-        self._open((ProducerCommand, command.producer_id), command, command.request_id, exempt)
+        self._open((ProducerCommand, command.producer_id), command, command.request_id, remote)
 
     def open_consumer(self, command: SubscribeCommand) -> None:
         """Take the client's request for a consumer.
@@ -147,14 +157,14 @@ class Participants:
             RequestRefused: another consumer has its id, or there are `participants_max` already.
             MalformedFrame: the request id is in use.
         """
-        self._open((SubscribeCommand, command.consumer_id), command, command.request_id, False)
+        self._open((SubscribeCommand, command.consumer_id), command, command.request_id, None)
 
     def _open(
         self,
         key: _Key,
         command: _Command,
         request_id: int,
-        exempt: bool,  # noqa: FBT001 - of two callers in this class
+        remote: str | None,
     ) -> None:
         slot = self._slots.get(key)
         if slot is not None and slot.command._replace(request_id=request_id) != command:
@@ -162,7 +172,7 @@ class Participants:
         if slot is None and len(self._slots) >= self._participants_max:
             text = "too many producers and consumers on this connection: use another one"
             raise RequestRefused(request_id, TOO_MANY_REQUESTS, text, RefusalReason.PARTICIPANTS)
-        opened = slot or _Slot(command, exempt)
+        opened = slot or _Slot(command, remote)
         self._requests.open(request_id, _Request(_Does.OPEN, opened))
         opened.opening.append(request_id)
         self._slots[key] = opened
@@ -204,7 +214,7 @@ class Participants:
         Raises:
             MalformedFrame: the request id is in use.
         """
-        self._requests.open(request_id, _Request(_Does.NOTHING))
+        self._requests.open(request_id, None)
 
     def look_up(self, request_id: int) -> None:
         """Take a request of the lookup service, whose requests are numbered apart.
@@ -277,7 +287,7 @@ class Participants:
         if request_id in slot.doubtful:
             raise MalformedFrame(FrameFault.DOUBTFUL_ANSWER, f"request {request_id}")
         if isinstance(command, ProducerCommand):
-            self._accept_producer(command, now_ns, exempt=slot.exempt)
+            self._accept_producer(command, now_ns, slot.remote)
         else:
             consumer = self._accept_consumer(command, now_ns)
             if slot.permits:
@@ -285,16 +295,30 @@ class Participants:
                 slot.permits = 0
                 self._permitted(consumer)
 
-    def _accept_producer(self, command: ProducerCommand, now_ns: int, *, exempt: bool) -> None:
-        producer = Producer(
-            command.producer_id, command.topic, exempt=exempt, forward=self._forward
+    def _accept_producer(self, command: ProducerCommand, now_ns: int, remote: str | None) -> None:
+        producer = self._producer_type(
+            command.producer_id,
+            command.topic,
+            remote=remote,
+            forward=self._forward,
+            overdue=self._overdue,
         )
-        producer.attach(self._groups.resolve(command.topic, now_ns, publishing=True))
-        producer.count_for(self._groups.namespace(command.topic, MonitoringClass.PUBLISH))
+        producer.attach(self.groups_of(producer, now_ns))
+        namespace = self._groups.namespace(command.topic, MonitoringClass.PUBLISH, self.role)
+        producer.count_for(namespace)
         self.producers[command.producer_id] = producer
-        if exempt:
+        if producer.exempt:
             producer.namespace = self._groups.replicated_namespace(command.topic)
             self._exempted(command)
+
+    def groups_of(self, participant: Producer | Consumer, now_ns: int) -> tuple[Group, ...]:
+        """Return the groups that a participant counts for now."""
+        if isinstance(participant, Consumer):
+            name = participant.subscription
+            return self._groups.resolve(participant.topic, now_ns, self.role, subscription=name)
+        if participant.remote is not None:
+            return self._groups.of_replication(participant.remote)
+        return self._groups.resolve(participant.topic, now_ns, self.role, publishing=True)
 
     def _accept_consumer(self, command: SubscribeCommand, now_ns: int) -> Consumer:
         consumer = Consumer(
@@ -304,8 +328,9 @@ class Participants:
             shared=command.kind in _SHARED,
             grant=self._grant,
         )
-        consumer.attach(self._groups.resolve(command.topic, now_ns))
-        consumer.count_for(self._groups.namespace(command.topic, MonitoringClass.DISPATCH))
+        consumer.attach(self.groups_of(consumer, now_ns))
+        namespace = self._groups.namespace(command.topic, MonitoringClass.DISPATCH, self.role)
+        consumer.count_for(namespace)
         self.consumers[command.consumer_id] = consumer
         return consumer
 

@@ -13,15 +13,16 @@ from coordinator.gate.limits.throttle import ThrottleReason
 
 
 class Cost(NamedTuple):
-    """The tokens that a SEND needs; limits on delayed messages charge only delayed ones.
+    """The tokens that a SEND needs. If the gate refuses it, the answer carries its sequence id.
 
-    If the gate refuses the SEND, the answer carries its sequence id.
+    A chunk is never refused for a limit: of a message without one of its chunks, consumers keep the
+    others until they run out of room.
     """
 
     messages: int
     size: int
-    is_delayed: bool
     sequence_id: int
+    is_chunk: bool = False
 
 
 class _HeldFrame(NamedTuple):
@@ -32,7 +33,7 @@ class _HeldFrame(NamedTuple):
     since_ns: int
 
 
-HELD_FRAME_OVERHEAD: Final = 264
+HELD_FRAME_OVERHEAD: Final = 272
 """Memory of a held frame beside its bytes: a bytes object, two tuples, their numbers and a place in the
 queue (CPython 3.11 to 3.13, 64 bits; tests/gate/test_held_memory.py measures it)."""
 
@@ -40,51 +41,43 @@ queue (CPython 3.11 to 3.13, 64 bits; tests/gate/test_held_memory.py measures it
 class Producer(Participant[PublishLimiter]):
     """Limited and counted on publish; waits in the admission queue while it holds frames.
 
-    Delayed messages need the tokens of all its limiters, all others only those of the *prompt* limiters.
-
     A frame that costs more than a limiter lends at once (`Limiter.most`) is paid for in instalments. Each
     instalment waits for its turn like a message, so that others are served between them, and the frame
     passes with the last one.
 
     Args:
         topic: the topic that it publishes to.
-        exempt: whether it replicates from another cluster, and so counts against no group.
+        remote: the cluster that it replicates from, whose group alone it counts against; None if it does
+            not replicate.
         forward: takes a released frame, and the number of its messages; 0 is a command.
+        overdue: told of a held message that has waited for the patience of its limiter, and the time.
     """
 
     __slots__ = (
-        "_forward", "_paid", "held", "held_bytes", "producer_id", "prompt_limiters", "unanswered",
+        "_forward", "_overdue", "_paid", "held", "held_bytes", "producer_id", "remote", "unanswered",
     )  # fmt: skip
 
     def __init__(
-        self, producer_id: int, topic: str, *, exempt: bool, forward: Callable[[bytes, int], None]
+        self,
+        producer_id: int,
+        topic: str,
+        *,
+        remote: str | None,
+        forward: Callable[[bytes, int], None],
+        overdue: Callable[[Producer, int], None],
     ) -> None:
-        super().__init__(topic, exempt=exempt)
+        super().__init__(topic, exempt=remote is not None)
+        self.remote = remote
         self.producer_id = producer_id
         self._forward = forward
+        self._overdue = overdue
         #: In order of arrival; the first one is a SEND.
         self.held: deque[_HeldFrame] = deque()
         self.held_bytes = 0
         #: Messages and bytes of the first held frame that are already paid for.
         self._paid = (0, 0)
-        #: The limiters that must admit a message that is not delayed.
-        self.prompt_limiters: tuple[PublishLimiter, ...] = ()
         #: SENDs that went to the broker and have no receipt yet.
         self.unanswered = 0
-
-    def attach(self, groups: tuple[Group, ...]) -> None:
-        """Count for these groups from now on; it must not wait if the groups differ."""
-        super().attach(groups)
-        self.prompt_limiters = tuple(
-            limiter
-            for limiter in self.limiters
-            if limiter.reason is not ThrottleReason.DELAYED_MESSAGES
-        )
-
-    @property
-    def needed(self) -> tuple[PublishLimiter, ...]:
-        """The limiters that must admit the first held message."""
-        return self.limiters if self._next.is_delayed else self.prompt_limiters
 
     @property
     def refusal(self) -> str:
@@ -106,6 +99,33 @@ class Producer(Participant[PublishLimiter]):
         """The time at which the first held message came."""
         return self.held[0].since_ns
 
+    @property
+    def gives_up_ns(self) -> int | None:
+        """The time at which the first held message has waited for its limiter's patience."""
+        patience_ns = None if self.waits_for is None else self.waits_for.patience_ns
+        return None if patience_ns is None else self.held_since_ns + patience_ns
+
+    def give_up(self, now_ns: int) -> None:
+        """See `Waiter.give_up`."""
+        self._overdue(self, now_ns)
+
+    @property
+    def can_be_refused(self) -> bool:
+        """Whether its first held message is whole and nothing of it is paid for."""
+        return not self.next.is_chunk and self._paid == (0, 0)
+
+    def refuse_first(self) -> tuple[int, Cost]:
+        """Drop the first held message; return the bytes that it took, and its cost.
+
+        Commands that waited behind it pass.
+        """
+        frame, cost, _ = self.held.popleft()
+        assert cost is not None, "the first one is a SEND"
+        held_bytes = len(frame) + HELD_FRAME_OVERHEAD
+        self.held_bytes -= held_bytes
+        self._forward_commands()
+        return held_bytes, cost
+
     def hold(self, frame: bytes, cost: Cost | None, now_ns: int) -> None:
         """Hold a frame behind those that are already held."""
         self.held.append(_HeldFrame(frame, cost, now_ns))
@@ -113,7 +133,7 @@ class Producer(Participant[PublishLimiter]):
 
     def next_cost(self) -> tuple[int, int]:
         """Return the messages and bytes of the first held frame, or of its next instalment."""
-        cost = self._next
+        cost = self.next
         messages, size = cost.messages - self._paid[0], cost.size - self._paid[1]
         for limiter in self.needed:
             most_messages, most_bytes = limiter.most
@@ -121,7 +141,8 @@ class Producer(Participant[PublishLimiter]):
         return messages, size
 
     @property
-    def _next(self) -> Cost:
+    def next(self) -> Cost:
+        """The cost of the first held message."""
         cost = self.held[0].cost
         assert cost is not None, "the first one is a SEND"
         return cost
@@ -131,14 +152,17 @@ class Producer(Participant[PublishLimiter]):
 
         Commands that waited behind it pass with it.
         """
-        instalment, cost = self.next_cost(), self._next
+        instalment, cost = self.next_cost(), self.next
         self._paid = (self._paid[0] + instalment[0], self._paid[1] + instalment[1])
         if self._paid != (cost.messages, cost.size):
             return True
         self._forward_first()
+        self._forward_commands()
+        return bool(self.held)
+
+    def _forward_commands(self) -> None:
         while self.held and self.held[0].cost is None:
             self._forward_first()
-        return bool(self.held)
 
     def _forward_first(self) -> None:
         frame, cost, _ = self.held.popleft()

@@ -11,7 +11,7 @@ with the broker's own error, or, where clients expect no answer, drops the frame
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.topics import TopicName
@@ -20,6 +20,7 @@ from coordinator.gate.engine.hold_buffer import HoldBuffer
 from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol import commands, lookups, payload, schema
 from coordinator.gate.protocol.frames import (
@@ -130,7 +131,7 @@ class ClientRequests:
         vouches: whether the gate tells the broker who the client is.
         answer: takes a frame for the client, to be sent between two others.
         host: tells the client's address.
-        exempt: given a producer, tells whether it replicates and has no limit.
+        replicates: given a producer, tells the cluster that it replicates from; None if it does not.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -144,7 +145,7 @@ class ClientRequests:
         vouches: bool,
         answer: Callable[[bytes], None],
         host: Callable[[], str],
-        exempt: Callable[[commands.ProducerCommand], bool],
+        replicates: Callable[[commands.ProducerCommand], str | None],
     ) -> None:
         self._holding = holding
         self._groups = groups
@@ -154,7 +155,7 @@ class ClientRequests:
         self._vouches = vouches
         self._answer = answer
         self._host = host
-        self._exempt = exempt
+        self._replicates = replicates
         self._participants = holding.participants
         self._producers = holding.participants.producers
         self._consumers = holding.participants.consumers
@@ -228,26 +229,28 @@ class ClientRequests:
         published = payload.read_published(
             data, metadata, metadata_end, frame_end, command.messages
         )
-        is_delayed = self._groups.delayed is not None and published.deliver_at_ms is not None
-        cost = Cost(published.messages, frame_end - command_end, is_delayed, command.sequence_id)
-        decision = self._admit(producer, cost, data, start, frame_end)
-        if is_delayed and decision in (FrameVerdict.PASSES, FrameVerdict.TAKEN):
-            self._delayed_came(producer, published)
-        return decision
+        size, sequence_id = frame_end - command_end, command.sequence_id
+        cost = Cost(published.messages, size, sequence_id, command.is_chunk)
+        return self._admit(producer, producer.limiters, published, cost, data, start, frame_end)
 
     def _admit(
-        self, producer: Producer, cost: Cost, data: bytes, start: int, frame_end: int
+        self,
+        producer: Producer,
+        limiters: Sequence[PublishLimiter],
+        published: payload.Published,
+        cost: Cost,
+        data: bytes,
+        start: int,
+        frame_end: int,
     ) -> Decision:
         """Let a publish pass, or hold it."""
         holding = self._holding
         if not holding.has_room_for_requests(1):
             return holding.stop(ThrottleReason.PENDING_REQUESTS)
-        limiters = producer.limiters if cost.is_delayed else producer.prompt_limiters
-        if producer.held or not self._queue.admit(
-            limiters, cost.messages, cost.size, holding.now_ns
-        ):
+        messages, size = published.messages, cost.size
+        if producer.held or not self._queue.admit(limiters, messages, size, holding.now_ns):
             return holding.hold(producer, data, start, frame_end, cost)
-        self._passed(producer, 1, cost.messages, cost.size)
+        self._passed(producer, 1, messages, size)
         return _PASSES
 
     def _drop_publish(self, producer_id: int) -> Decision:
@@ -261,12 +264,6 @@ class ClientRequests:
         self._refusals.count(RefusalReason.CLOSED_PRODUCER, f"producer {producer_id}")
         return FrameVerdict.DISCARD
 
-    def _delayed_came(self, producer: Producer, published: payload.Published) -> None:
-        delayed, deliver_at_ms = self._groups.delayed, published.deliver_at_ms
-        if not producer.exempt and delayed is not None and deliver_at_ms is not None:
-            is_due = deliver_at_ms <= published.published_ms
-            delayed.came(producer.topic, published.messages, is_due=is_due)
-
     def _on_sends(self, run: Run) -> bool:
         """Let a run of SENDs pass; False if any of them needs a decision of its own."""
         producer = self._producers.get(run.owner)
@@ -275,9 +272,7 @@ class ClientRequests:
         frames, messages, size = run.frames, run.messages, run.size
         if not self._holding.has_room_for_requests(frames):
             return False
-        if not self._queue.admit_run(
-            producer.prompt_limiters, messages, size, self._holding.now_ns
-        ):
+        if not self._queue.admit_run(producer.limiters, messages, size, self._holding.now_ns):
             return False
         self._passed(producer, frames, messages, size)
         return True
@@ -302,7 +297,7 @@ class ClientRequests:
             begins_anew = former is not None and bool(former.held)
             if begins_anew and frame_end > len(data):
                 return frame_end
-            self._participants.open_producer(command, exempt=self._exempt(command))
+            self._participants.open_producer(command, remote=self._replicates(command))
             self._counters.trails.opened(self._host(), command.topic)
         except RequestRefused as refusal:
             return self._refuse(refusal)

@@ -3,7 +3,7 @@
 Pure: bytes in, bytes out, told the time. Each direction is a ``FrameStream``. These decide about its
 frames:
 
-* ``Handshake``: the client's identity, and every frame until the broker has accepted the client.
+* ``Handshake``: the client's ``Identity``, and every frame until the broker has accepted the client.
 * ``ClientRequests``: the client's frames from then on; each passes, is held, or is refused.
 * ``BrokerAnswers``: the broker's frames; all of them pass, and many are counted.
 * ``BrokerAddresses``: the addresses in the broker's frames; clients are told those of gates.
@@ -23,9 +23,12 @@ from coordinator.core.addresses import AddressMap
 from coordinator.gate.engine.addresses import AddressBook, BrokerAddresses
 from coordinator.gate.engine.answers import BrokerAnswers
 from coordinator.gate.engine.counters import GateCounters
+from coordinator.gate.engine.delayed import DelayingProducer, DelayingRequests
 from coordinator.gate.engine.handshake import Handshake
 from coordinator.gate.engine.hold_buffer import HoldBuffer
+from coordinator.gate.engine.identity import NO_IDENTITIES, Identity, IdentityRules
 from coordinator.gate.engine.keepalive import KeepAlive
+from coordinator.gate.engine.producer import Producer
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.admission import AdmissionQueue
@@ -43,7 +46,7 @@ from coordinator.gate.protocol.frames import (
     SEND,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
-from coordinator.gate.protocol.stream import Buffer, FrameStream, FrameVerdict
+from coordinator.gate.protocol.stream import ENDLESS, Buffer, FrameStream, FrameVerdict
 
 HANDSHAKE_FRAME_MAX: Final = 128 * 1024
 """The largest frame of a client that the broker has not accepted. Tokens and tickets are smaller, and
@@ -100,8 +103,10 @@ class Session:
         buffer: the held bytes of all connections; the session's own if not given.
         replication: the clients whose producers are exempt.
         connect_policy: the policy for CONNECT.
+        identities: what proves a role.
         addresses: the addresses of brokers and gates; if not given, every address passes.
         audit: told of refusals, and of exempt producers once the broker has accepted them.
+        turn: the decisions of a turn of each side.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -115,12 +120,15 @@ class Session:
         buffer: PublishBuffer | None = None,
         replication: ReplicationPeers = NO_PEERS,
         connect_policy: ConnectPolicy = NOWHERE_ELSE,
+        identities: IdentityRules = NO_IDENTITIES,
         addresses: AddressBook | None = None,
         audit: ConnectionAudit | None = None,
+        turn: int = ENDLESS,
     ) -> None:
         self._counters = counters
         self._replication = replication
         self._audit = audit or NoAudit()
+        delays = groups.delayed is not None
         refusals = Refusals(counters.refusals, self._audit.refused)
         self._holding = HoldBuffer(
             groups,
@@ -132,15 +140,19 @@ class Session:
             bounds=bounds,
             buffer=buffer or PublishBuffer(),
             refusals=refusals,
+            producer_type=DelayingProducer if delays else Producer,
             is_challenged=lambda: self._handshake.challenges > 0,
+            final_error=lambda: self._handshake.final_error,
             exempted=self._audit.exempted,
         )
         self._participants = self._holding.participants
-        self._handshake = Handshake(connect_policy, self._answer)
+        self._identity = Identity(identities)
+        self._handshake = Handshake(connect_policy, self._identity, self._answer)
         self._keep_alive = KeepAlive(
             counters, is_paused=lambda: self.paused, send=self._send, answer=self._answer
         )
-        self._requests = ClientRequests(
+        requests = DelayingRequests if delays else ClientRequests
+        self._requests = requests(
             self._holding,
             groups,
             queue,
@@ -149,7 +161,7 @@ class Session:
             vouches=connect_policy.vouches,
             answer=self._answer,
             host=lambda: self._handshake.client.host,
-            exempt=self._is_exempt,
+            replicates=self._replicates,
         )
         #: Whether the broker has accepted the connection. Until then only small frames are accepted.
         self.is_established = False
@@ -157,8 +169,9 @@ class Session:
             self._handshake.handlers() | self._keep_alive.client_handlers(),
             SEND,
             self._handshake.refuse_early,
-            prompt_runs=groups.delayed is not None,
+            prompt_runs=delays,
             has_room=self._holding.has_room_for_unfinished,
+            turn=turn,
         )
         self._from_client.frame_max = HANDSHAKE_FRAME_MAX
         answers = BrokerAnswers(
@@ -179,6 +192,7 @@ class Session:
             MESSAGE,
             _let_pass,
             answers.run_handlers(),
+            turn=turn,
         )
         #: The bytes to write to the broker and to the client.
         self.to_broker: list[Buffer] = self._from_client.out
@@ -195,6 +209,16 @@ class Session:
         return self._from_client.stopped
 
     @property
+    def client_waits(self) -> bool:
+        """Whether bytes that the client sent wait for a further turn."""
+        return self._from_client.waits
+
+    @property
+    def broker_waits(self) -> bool:
+        """Whether bytes that the broker sent wait for a further turn."""
+        return self._from_broker.waits
+
+    @property
     def awaited_frame(self) -> int:
         """The number of the client's large frame that is kept until it is complete; 0 is none."""
         return self._from_client.awaited_frame
@@ -203,6 +227,11 @@ class Session:
     def is_introduced(self) -> bool:
         """Whether the client has said CONNECT."""
         return self._handshake.connect_seen
+
+    @property
+    def role(self) -> str:
+        """The role that the client has proved."""
+        return self._identity.role
 
     @property
     def unanswered(self) -> int:
@@ -260,26 +289,60 @@ class Session:
         """Take the client's identity, as far as its socket tells."""
         self._handshake.client = client
 
+    def take_decided(self) -> int:
+        """Return the decisions since the last call."""
+        decided = self._from_client.decided + self._from_broker.decided
+        self._from_client.decided = self._from_broker.decided = 0
+        return decided
+
+    def keep_from_client(self, data: bytes) -> None:
+        """Take bytes that the client sent, to decide them in a later turn."""
+        self._from_client.keep(data)
+
+    def keep_from_broker(self, data: bytes) -> None:
+        """Take bytes that the broker sent, to decide them in a later turn."""
+        self._from_broker.keep(data)
+
     def receive_from_client(self, data: bytes, now_ns: int) -> None:
-        """Take bytes that the client sent.
+        """Take bytes that the client sent, and decide a turn of them.
 
         Raises:
             MalformedFrame: close the connection; frames before that one are in ``to_broker``.
         """
-        self._holding.now_ns = now_ns
-        try:
-            self._from_client.feed(data)
-        finally:
-            self._holding.count_unfinished(self._from_client.kept_bytes)
+        self.keep_from_client(data)
+        self.serve_client(now_ns)
 
     def receive_from_broker(self, data: bytes, now_ns: int) -> None:
-        """Take bytes that the broker sent.
+        """Take bytes that the broker sent, and decide a turn of them.
 
         Raises:
             MalformedFrame: close the connection; frames before that one are in ``to_client``.
         """
+        self.keep_from_broker(data)
+        self.serve_broker(now_ns)
+
+    def serve_client(self, now_ns: int) -> None:
+        """Decide a turn of the bytes that the client sent.
+
+        Raises:
+            MalformedFrame: as ``receive_from_client``.
+        """
         self._holding.now_ns = now_ns
-        self._from_broker.feed(data)
+        try:
+            self._from_client.go_on()
+        finally:
+            self._holding.count_unfinished(self._from_client.kept_bytes)
+        self._settle_role()
+
+    def serve_broker(self, now_ns: int) -> None:
+        """Decide a turn of the bytes that the broker sent.
+
+        Raises:
+            MalformedFrame: as ``receive_from_broker``.
+        """
+        self._holding.now_ns = now_ns
+        self._from_broker.go_on()
+        self._holding.overdue.answered(now_ns)
         self._resume()
 
     def advance(self, now_ns: int) -> None:
@@ -334,9 +397,22 @@ class Session:
                 self._from_client.resume()
             finally:
                 self._holding.count_unfinished(self._from_client.kept_bytes)
+            self._settle_role()
 
-    def _is_exempt(self, producer: ProducerCommand) -> bool:
-        return self._replication.exempt(self._handshake.client, producer.producer_name)
+    def _settle_role(self) -> None:
+        """Count all participants for the role's group from now on, if the role has changed.
+
+        Only once all frames that came with the proof were decoded: the broker is to judge it before it
+        gets a message that the new role's limit lets pass.
+        """
+        if self._participants.role != self._identity.role and not self.client_waits:
+            self._participants.role = self._identity.role
+            self._holding.reattach()
+
+    def _replicates(self, producer: ProducerCommand) -> str | None:
+        name = producer.producer_name
+        exempt = self._replication.exempt(self._handshake.client, name)
+        return self._replication.cluster_of(name) if exempt else None
 
     def _on_connected(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int

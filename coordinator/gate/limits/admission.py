@@ -18,18 +18,21 @@ that leaves waiters unserved collects tokens for two of those intervals, unless 
 turn arrives: a wake-up costs as much as several messages do, and a producer that offers more than passes
 waits anyway. Buckets hold several times that much, so no token is lost. A change of limits serves the
 order at once (apache/pulsar#25502: there, a raised limit waited for the old delay to end).
+
+Waiters whose limiter has a patience give up when it is over (overdue.py).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Protocol
 
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
+from coordinator.gate.limits.overdue import OverdueWaiters
 from coordinator.gate.limits.throttle import ThrottleReason
 
 Turn = tuple[int, int]
@@ -46,6 +49,11 @@ class Limiter(Protocol):
     contended: bool
     service_ns: int
     idle_since_ns: int
+
+    @property
+    def patience_ns(self) -> int | None:
+        """The time for which a waiter is held before it gives up; None is until it passes."""
+        ...
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
         """Return whether these messages and bytes may pass now."""
@@ -96,6 +104,15 @@ class Waiter(Protocol):
         ...
 
     @property
+    def gives_up_ns(self) -> int | None:
+        """The time at which its first held frame is overdue; None is never."""
+        ...
+
+    def give_up(self, now_ns: int) -> None:
+        """Refuse what is overdue, now or as soon as that can be."""
+        ...
+
+    @property
     def held_since_ns(self) -> int:
         """The time since which its first frame or permits are held."""
         ...
@@ -119,6 +136,10 @@ class ServiceOrder:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def waiters(self) -> Iterator[Waiter]:
+        """Yield all waiters."""
+        yield from self._waiting.values()
 
     def add(self, waiter: Waiter) -> None:
         """Line up a waiter at its turn."""
@@ -156,6 +177,8 @@ class AdmissionQueue:
         #: (due, tie-break, limiter); an entry whose time is not its order's due time is stale.
         self._agenda: list[tuple[int, int, Limiter]] = []
         self._numbers = count()
+        #: The waiters that give up.
+        self.overdue = OverdueWaiters()
 
     @property
     def waiting(self) -> int:
@@ -210,14 +233,22 @@ class AdmissionQueue:
             waiter.wait_for(None, now_ns)
             self._orders[limiter].remove(waiter)
             self._plan(limiter, now_ns)
+            self.overdue.forget(waiter)
+
+    def patience_changed(self, limiter: Limiter, now_ns: int) -> None:
+        """Plan anew when the waiters of this limiter give up."""
+        for waiter in self._orders[limiter].waiters() if limiter in self._orders else ():
+            self.overdue.forget(waiter)
+            self.overdue.plan(waiter, now_ns)
 
     def serve(self, now_ns: int) -> None:
-        """Release all that may pass by now, in every order that is due."""
+        """Release all that may pass by now, in every order that is due; let those overdue give up."""
         while self._agenda and self._agenda[0][0] <= now_ns:
             due_ns, _, limiter = heapq.heappop(self._agenda)
             order = self._orders.get(limiter)
             if order is not None and order.due_ns == due_ns:
                 self.serve_limiter(limiter, now_ns)
+        self.overdue.serve(now_ns)
 
     def serve_limiter(self, limiter: Limiter, now_ns: int) -> None:
         """Release the waiters of this limiter that may pass now, due or not."""
@@ -249,14 +280,15 @@ class AdmissionQueue:
         self._plan(limiter, now_ns, has_served=has_served)
 
     def next_wake_ns(self) -> int | None:
-        """Return the time of the next call of ``serve``; None when time alone releases no waiter."""
+        """Return the time of the next call of ``serve``; None when time alone changes nothing."""
+        overdue_ns = self.overdue.due_ns
         while self._agenda:
             due_ns, _, limiter = self._agenda[0]
             order = self._orders.get(limiter)
             if order is not None and order.due_ns == due_ns:
-                return due_ns
+                return due_ns if overdue_ns is None else min(due_ns, overdue_ns)
             heapq.heappop(self._agenda)
-        return None
+        return overdue_ns
 
     def _blocker(
         self, waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int, now_ns: int
@@ -298,6 +330,8 @@ class AdmissionQueue:
             limiter.service_ns += max(0, now_ns - limiter.idle_since_ns)
         waiter.turn = self._turn(waiter, limiter, number)
         waiter.wait_for(limiter, now_ns)
+        if limiter.patience_ns is not None:
+            self.overdue.plan(waiter, now_ns)
         order.add(waiter)
         if order.first() is waiter:
             self._plan(limiter, now_ns)

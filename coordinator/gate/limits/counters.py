@@ -58,6 +58,10 @@ class Stopwatch:
         self._total_ns += self._elapsed_ns(now_ns)
         self._since_ns = now_ns if running else None
 
+    def add_ns(self, span_ns: int) -> None:
+        """Count this time as well."""
+        self._total_ns += span_ns
+
     def take_ns(self, now_ns: int) -> int:
         """Return the time measured since the last call, in nanoseconds."""
         taken = self._total_ns + self._elapsed_ns(now_ns)
@@ -89,7 +93,7 @@ class TrafficCounter:
     """Traffic of one group and class at this broker."""
 
     __slots__ = (
-        "_bytes_held", "_collected", "_listener", "_messages_held", "_topics",
+        "_bytes_held", "_collected", "_listener", "_messages_held", "_refused", "_topics",
         "bytes", "group", "hold_times", "messages", "monitoring_class", "participants",
     )  # fmt: skip
 
@@ -107,6 +111,8 @@ class TrafficCounter:
         #: Hold times of frames and permits that waited for this counter's limit.
         self.hold_times = HoldTimes()
         self._collected = (0, 0)
+        #: Messages and bytes refused since the last collection.
+        self._refused = (0, 0)
         self._topics: dict[str, int] = {}
         self._messages_held = Stopwatch()
         self._bytes_held = Stopwatch()
@@ -132,6 +138,22 @@ class TrafficCounter:
         self._messages_held.set(running=on_messages, now_ns=now_ns)
         self._bytes_held.set(running=on_bytes, now_ns=now_ns)
 
+    def refuse(self, messages: int, size: int, of_messages_ns: int, of_bytes_ns: int) -> None:
+        """Count a refused frame.
+
+        It counts as waiting for the time for which it would have taken up the limit: so the throttled
+        part of the time shows the demand of clients that give up just as that of clients that wait.
+
+        Args:
+            messages: of the frame.
+            size: of the frame, in bytes.
+            of_messages_ns: the time for which it would have taken up the limit of messages.
+            of_bytes_ns: the same of bytes.
+        """
+        self._refused = (self._refused[0] + messages, self._refused[1] + size)
+        longer = self._messages_held if of_messages_ns >= of_bytes_ns else self._bytes_held
+        longer.add_ns(max(of_messages_ns, of_bytes_ns))
+
     @property
     def throttles(self) -> dict[Unit, int]:
         """The number of times that waiting began, by the unit that was waited for."""
@@ -143,6 +165,7 @@ class TrafficCounter:
             return None
         messages, size = self._collected
         self._collected = (self.messages, self.bytes)
+        (messages_refused, bytes_refused), self._refused = self._refused, (0, 0)
         return Traffic(
             self.group,
             self.monitoring_class,
@@ -152,6 +175,8 @@ class TrafficCounter:
             bytes_held_ns=self._bytes_held.take_ns(now_ns),
             participants=self.participants,
             topics=len(self._topics),
+            messages_refused=messages_refused,
+            bytes_refused=bytes_refused,
         )
 
     @property
@@ -161,4 +186,5 @@ class TrafficCounter:
             (self.messages, self.bytes) == self._collected
             and self._messages_held.is_idle
             and self._bytes_held.is_idle
+            and not self._refused[0]
         )

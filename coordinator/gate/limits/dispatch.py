@@ -110,6 +110,11 @@ class DispatchLimiter(MeteredLimiter):
         self.typical_entry: tuple[int, int] | None = None
 
     @property
+    def patience_ns(self) -> int | None:
+        """None: permits are withheld until they pass, for no client waits for an answer to them."""
+        return None
+
+    @property
     def limited(self) -> bool:
         """Whether messages or bytes are limited."""
         return self._messages.meter.rate is not None or self._bytes.meter.rate is not None
@@ -125,7 +130,8 @@ class DispatchLimiter(MeteredLimiter):
             (self._messages, limits.dispatch_messages, self.counter.messages),
             (self._bytes, limits.dispatch_bytes, self.counter.bytes),
         ):
-            unit.meter.set_rate(rate, total + unit.promised, self._burst_ns, now_ns)
+            taken, credit_ns = total + unit.promised, self.handling.burst_ns
+            unit.meter.set_rate(rate, taken, self._burst_ns, now_ns, credit_ns)
         self._look_at_lease(now_ns)
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
@@ -202,6 +208,12 @@ class DispatchLimiter(MeteredLimiter):
             unit.meter.settle(total + unit.promised, self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
         self._look_at_lease(now_ns)
+
+    def _renew(self, now_ns: int) -> None:
+        rates = Rates(
+            dispatch_messages=self._messages.meter.rate, dispatch_bytes=self._bytes.meter.rate
+        )
+        self.set_limits(rates, now_ns, self._lease)
 
     def _shut(self) -> None:
         self._messages.meter.shut(self.counter.messages + self._messages.promised)

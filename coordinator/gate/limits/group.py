@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator.core.handling import Handling
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
 from coordinator.core.model import MonitoringClass, Rates, Traffic
 from coordinator.gate.limits.counters import GateListener, TrafficCounter
@@ -57,6 +58,11 @@ class Group:
                     counter.hold_times.total_ns,
                     counter.throttles,
                 )
+
+    def set_handling(self, handling: Handling, now_ns: int) -> None:
+        """Handle traffic below and above the limits in this way from now on."""
+        self.publish_limiter.set_handling(handling, now_ns)
+        self.dispatch_limiter.set_handling(handling, now_ns)
 
     def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.model import (
     Attachments,
     MonitoringClass,
@@ -20,6 +21,7 @@ from coordinator.core.model import (
     Rates,
     Traffic,
 )
+from coordinator.core.owners import ANONYMOUS, group_of_role, subscription_key
 from coordinator.core.topics import TopicName, names_scalable
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.delayed import DelayedMessages
@@ -28,6 +30,7 @@ from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import BURST_NS
 from coordinator.gate.limits.modes import DEFAULT_MODES, Modes
 from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter, Namespaces
+from coordinator.gate.limits.roles import RoleCounters
 from coordinator.gate.limits.scopes import Scopes
 from coordinator.gate.limits.subscribing import SubscribeRate
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -65,6 +68,8 @@ class GroupTable:
         self._limited: set[str] = set()
         self._leased: set[str] = set()
         self._lease = GateLease()
+        #: By group, where it is not the default.
+        self._handling: dict[str, Handling] = {}
         self.attachments = Attachments()
         #: Limits beside those of resource groups; their traffic is not reported.
         self._modes = modes
@@ -75,6 +80,7 @@ class GroupTable:
         self.namespaces = Namespaces()
         #: The counters of exempt producers; no group counts these.
         self.replicated = Namespaces()
+        self.roles = RoleCounters()
         self.subscribe_rate = SubscribeRate()
         self.unknown_topics = UnknownTopics(pass_=unknown_topics_pass)
 
@@ -88,6 +94,8 @@ class GroupTable:
             found = self._groups[name] = self._awake[name] = Group(
                 name, self, self._burst_ns, reason, make
             )
+            if name in self._handling:
+                found.set_handling(self._handling[name], 0)
         return found
 
     def _reason_of(self, name: str) -> ThrottleReason:
@@ -112,6 +120,16 @@ class GroupTable:
         group.set_limits(limits, now_ns, self._lease if leased else None)
         return group
 
+    def set_handling(self, name: str, handling: Handling, now_ns: int) -> Group | None:
+        """Handle a group's traffic in this way from now on; return the group if it exists here."""
+        self._handling.pop(name, None)
+        if handling != DEFAULT_HANDLING:
+            self._handling[name] = handling
+        group = self._groups.get(name)
+        if group is not None:
+            group.set_handling(handling, now_ns)
+        return group
+
     def remove_limits(self, name: str, now_ns: int) -> Group:
         """Remove a group's limits; return the group."""
         group = self._awake[name] = self.set_limits(name, Rates(), now_ns)
@@ -124,30 +142,48 @@ class GroupTable:
         self._lease.until_ns = until_ns
         return tuple(map(self.group, sorted(self._leased))) if was_over else ()
 
-    def resolve(self, topic: str, now_ns: int, *, publishing: bool = False) -> tuple[Group, ...]:
+    def resolve(
+        self,
+        topic: str,
+        now_ns: int,
+        role: str = ANONYMOUS,
+        *,
+        publishing: bool = False,
+        subscription: str = "",
+    ) -> tuple[Group, ...]:
         """Return the limits of a topic: its groups, narrowest first, its own limit, the broker's.
 
-        A scalable topic with a limit is the narrowest group, with all its segments.
+        A consumer's subscription has a group that comes first, and its role one after those of namespace
+        and tenant. A scalable topic with a limit is the narrowest group, with all its segments.
 
         With ``publishing``, the groups include the one that limits delayed messages only; see
         ``Producer``.
         """
         name = TopicName.parse(topic)
         if name is None:
-            of_all = _with((), self._modes.cluster_group)
+            of_all = _with(_with((), self._role_group(role)), self._modes.cluster_group)
             return (*map(self.group, of_all), *self.scopes.of_all_topics())
         if name in self._own_topics:
             return ()
-        names = self._names_of(name)
+        names = _with(self._names_of(name), self._role_group(role))
+        if subscription and self.attachments.subscriptions:
+            key = subscription_key(name, subscription)
+            names = _before(self.attachments.subscriptions.get(key, ""), names)
         if self.attachments.topics and (whole := str(name.whole)) in self.attachments.topics:
             names = (whole, *names)
         if publishing:
             names = _with(names, self._modes.delayed_group)
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
 
+    def of_replication(self, cluster: str) -> tuple[Group, ...]:
+        """Return the group that limits what a remote cluster replicates; empty if none does."""
+        group = self.attachments.clusters.get(cluster)
+        return () if group is None else (self.group(group),)
+
     def published_totals(self) -> dict[str, tuple[int, int]]:
         """Return the messages and bytes published since the start, exempt ones included."""
         totals: dict[str, tuple[int, int]] = {}
+        self.roles.settle()
         self.namespaces.add_totals(totals)
         self.replicated.add_totals(totals)
         return totals
@@ -160,8 +196,16 @@ class GroupTable:
         key = NamespaceKey(name.tenant, name.namespace, (), MonitoringClass.PUBLISH)
         return self.replicated.counter(key)
 
-    def namespace(self, topic: str, monitoring_class: MonitoringClass) -> NamespaceCounter:
-        """Return the namespace counter of a topic's traffic."""
+    def namespace(
+        self, topic: str, monitoring_class: MonitoringClass, role: str = ANONYMOUS
+    ) -> NamespaceCounter:
+        """Return the namespace counter of a topic's traffic; the part of the role if any is attached."""
+        whole = self._namespace(topic, monitoring_class)
+        if not self.attachments.roles or whole is NOWHERE:
+            return whole
+        return self.roles.part(whole, role, self._role_group(role))
+
+    def _namespace(self, topic: str, monitoring_class: MonitoringClass) -> NamespaceCounter:
         name = TopicName.parse(topic)
         if name is None:
             return self.unknown_topics.counter(topic, monitoring_class)
@@ -170,6 +214,10 @@ class GroupTable:
         groups = self._names_of(name)
         key = NamespaceKey(name.tenant, name.namespace, groups, monitoring_class)
         return self.namespaces.counter(key)
+
+    def _role_group(self, role: str) -> str:
+        """Return the resource group of a role; empty if it is not attached to one."""
+        return group_of_role(self.attachments.roles, role) or ""
 
     def _names_of(self, name: TopicName) -> tuple[str, ...]:
         """Return the resource groups of all of a topic's traffic, narrowest first."""
@@ -206,3 +254,8 @@ class GroupTable:
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     """Return the names with one more, unless it is empty or among them."""
     return (*names, name) if name and name not in names else names
+
+
+def _before(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names with one before them, unless it is empty or among them."""
+    return (name, *names) if name and name not in names else names

@@ -54,9 +54,11 @@ class PublishLimiter(MeteredLimiter):
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
         self._refresh(now_ns)
         self._lease = lease
-        counter = self.counter
-        self._messages.set_rate(limits.publish_messages, counter.messages, self._burst_ns, now_ns)
-        self._bytes.set_rate(limits.publish_bytes, counter.bytes, self._burst_ns, now_ns)
+        for meter, rate, total in (
+            (self._messages, limits.publish_messages, self.counter.messages),
+            (self._bytes, limits.publish_bytes, self.counter.bytes),
+        ):
+            meter.set_rate(rate, total, self._burst_ns, now_ns, self.handling.burst_ns)
         self._look_at_lease(now_ns)
 
     @property
@@ -132,6 +134,12 @@ class PublishLimiter(MeteredLimiter):
         """Return the time, in nanoseconds, for which these messages and bytes take up the limit."""
         return max(self._messages.span_ns(messages), self._bytes.span_ns(size))
 
+    def refuse(self, messages: int, size: int) -> None:
+        """Count a message that was refused."""
+        self.counter.refuse(
+            messages, size, self._messages.span_ns(messages), self._bytes.span_ns(size)
+        )
+
     def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """Return the time until this much may pass, and as much as comes in a pause."""
         return self.wait_ns(
@@ -154,6 +162,10 @@ class PublishLimiter(MeteredLimiter):
         self._bytes.settle(self.counter.bytes, self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
         self._look_at_lease(now_ns)
+
+    def _renew(self, now_ns: int) -> None:
+        rates = Rates(publish_messages=self._messages.rate, publish_bytes=self._bytes.rate)
+        self.set_limits(rates, now_ns, self._lease)
 
     def _shut(self) -> None:
         self._messages.shut(self.counter.messages)

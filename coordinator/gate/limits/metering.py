@@ -10,6 +10,10 @@ more is paid for in instalments (engine/producer.py). Nearly full is one wake in
 capacity, for accuracy: waiters wake up to that much late, and tokens that flow into a full bucket would
 be lost.
 
+*Credit.* A group may save up more than others (``Handling.burst_ns``). Its bucket holds that much then,
+and passes it at once; enough tokens stay what they are without credit, so that a large message, or the
+first permit of a consumer, need not wait until hours of credit are there.
+
 A new limit neither fills a bucket nor forgives a debt; a new bucket starts empty. Nothing passes a leased
 limit once the lease is over, whatever the buckets hold (lease.py).
 """
@@ -19,6 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
+from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.counters import TrafficCounter
@@ -71,23 +76,36 @@ class MeteredBucket:
         self.enough = _UNLIMITED
         self.most = _UNLIMITED
 
-    def set_rate(self, rate: int | None, total: int, burst_ns: int, now_ns: int) -> None:
-        """Limit to a rate per second; the meter must be settled up to now."""
+    def set_rate(
+        self, rate: int | None, total: int, burst_ns: int, now_ns: int, credit_ns: int = 0
+    ) -> None:
+        """Limit to a rate per second; the meter must be settled up to now.
+
+        Args:
+            rate: tokens per second; None is no limit.
+            total: the total reached by now.
+            burst_ns: how much any bucket saves up, as time at its rate.
+            now_ns: the time.
+            credit_ns: how much this one saves up instead; 0 is the same.
+        """
         self.rate = rate
         if rate is None:
             self._bucket = None
             self._given_back = 0
             self.ceiling = self.enough = self.most = _UNLIMITED
             return
-        capacity = max(1, rate * burst_ns // NANOS_PER_SECOND)
+        capacity = max(1, rate * (credit_ns or burst_ns) // NANOS_PER_SECOND)
         if self._bucket is None:
             self._settled = total
             self._bucket = self._make(rate, capacity, now_ns)
         else:
             self._bucket.set_rate(rate, capacity, now_ns)
         # Tokens that come while a waiter is waking up must not be lost.
-        late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND) if self._bucket.runs_over else 0
-        self.enough = max(1, self._bucket.capacity - late)
+        late, enough = 0, self._bucket.capacity
+        if self._bucket.runs_over:
+            late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
+            enough = min(enough, max(1, rate * burst_ns // NANOS_PER_SECOND))
+        self.enough = max(1, enough - late)
         self.most = self.enough + rate * DEBT_NS // NANOS_PER_SECOND
         self.settle(total, now_ns, now_ns)
 
@@ -144,8 +162,8 @@ class MeteredLimiter(ABC):
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "idle_since_ns", "reason",
-        "service_ns",
+        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "handling", "idle_since_ns",
+        "reason", "service_ns",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +177,8 @@ class MeteredLimiter(ABC):
         self.reason = reason
         self._burst_ns = burst_ns
         self._lease: GateLease | None = None
+        #: The credit that is saved up, and when publishes are refused.
+        self.handling = DEFAULT_HANDLING
         #: The time of the ceilings: all earlier counts are settled with the buckets.
         self._as_of_ns = 0
         #: Kept by the admission queue: whether a waiter exists, how far the waiters were served, and
@@ -166,6 +186,16 @@ class MeteredLimiter(ABC):
         self.contended = False
         self.service_ns = 0
         self.idle_since_ns = 0
+
+    @property
+    def patience_ns(self) -> int | None:
+        """The time for which a waiter is held before it gives up; None is until it passes."""
+        return self.handling.refuse_after_ns
+
+    def set_handling(self, handling: Handling, now_ns: int) -> None:
+        """Handle traffic in this way from now on; limits and balances are kept."""
+        self.handling = handling
+        self._renew(now_ns)
 
     def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
         """Return whether messages, and whether bytes, have the longest wait."""
@@ -190,6 +220,10 @@ class MeteredLimiter(ABC):
     @abstractmethod
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
         """Return the wait for messages, and the wait for bytes."""
+
+    @abstractmethod
+    def _renew(self, now_ns: int) -> None:
+        """Set the present limits again."""
 
     @abstractmethod
     def _shut(self) -> None:

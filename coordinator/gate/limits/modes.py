@@ -2,8 +2,9 @@
 
 Without any of them every limit is a token bucket, and a topic counts against the groups that it is
 attached to. The decision on a message does not know them: a limiter compares a total with a ceiling
-(metering.py), whichever tokens gave the ceiling, and a group that all topics or all delayed messages
-count against is one more group. Limits by partition, topic and broker are in scopes.py.
+(metering.py), whichever tokens gave the ceiling, and a group that all topics count against is one more
+group. Only where delayed messages have a group are messages told apart (engine/delayed.py). Limits by
+partition, topic and broker are in scopes.py.
 """
 
 from __future__ import annotations

@@ -48,6 +48,10 @@ class NamespaceCounter:
         """Whether a participant is connected, or a count was not collected yet."""
         return self.participants > 0 or (self.messages, self.bytes) != self._collected
 
+    def joined(self, count: int) -> None:
+        """Count participants that came, or left if negative."""
+        self.participants += count
+
     def wait(self, now_ns: int) -> None:
         """Count one more participant that waits."""
         self._waiting += 1

@@ -12,6 +12,7 @@ from coordinator.core.limiting.windows import LimitMode, maker_of
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC, TopicName
 from coordinator.gate.engine.connection_limits import ConnectionLimits
+from coordinator.gate.engine.identity import IdentityRules
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.modes import Modes
@@ -20,7 +21,7 @@ from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.supervisor import Patience
 from coordinator.gate.server.tls import ServerCertificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.server.upstream import UpstreamTls
-from coordinator.ports import Clock
+from coordinator.ports import Clock, Verifier
 from coordinator.runtime.client_tls import ClientTls
 
 
@@ -75,6 +76,11 @@ def gate(
                 frozenset(config.replication_peer_roles),
                 config.replication_producer_prefix,
             ),
+            identities=IdentityRules(
+                _verifier(config),
+                basic=config.gate_basic_roles,
+                proxy_roles=frozenset(config.gate_proxy_roles),
+            ),
             own_topics=own_topics(config),
             unknown_topics_pass=config.unknown_topics == "alarm",
             kept_sockets=kept_sockets,
@@ -86,6 +92,14 @@ def gate(
         )
     except TlsError as error:
         raise ConfigError(f"gate_upstream_tls_*_file: cannot be used: {error}") from error
+
+
+def _verifier(config: Config) -> Verifier | None:
+    if not config.has_token_keys:
+        return None
+    from coordinator.adapters.tokens import verifier_of  # noqa: PLC0415 - 8 MB, for keys only
+
+    return verifier_of(config)
 
 
 def own_topics(config: Config) -> frozenset[TopicName]:

@@ -55,6 +55,7 @@ class GateService(ABC):
     """A gate, wherever it runs."""
 
     set_limits = Instruction(lambda gate: gate.set_limits)
+    set_handling = Instruction(lambda gate: gate.set_handling)
     hold_lease = Instruction(lambda gate: gate.hold_lease)
     remove_limits = Instruction(lambda gate: gate.remove_limits)
     set_attachments = Instruction(lambda gate: gate.set_attachments)
@@ -71,6 +72,7 @@ class GateService(ABC):
     partition_traffic = GateQuestion(lambda gate: gate.partition_traffic)
     partition_limits = GateQuestion(lambda gate: gate.partition_limits)
     namespace_traffic = GateQuestion(lambda gate: gate.namespace_traffic)
+    role_traffic = GateQuestion(lambda gate: gate.role_traffic)
     published_totals = GateQuestion(lambda gate: gate.published_totals)
     broker_side_addresses = GateQuestion(lambda gate: gate.broker_side_addresses)
     published_topics = GateQuestion(lambda gate: gate.published_topics)

@@ -56,11 +56,19 @@ class SubscribeCommand(NamedTuple):
 
 
 class SendCommand(NamedTuple):
-    """SEND: a client publishes; ``messages`` is the number that the command states, at least 1."""
+    """SEND: a client publishes.
+
+    Args:
+        producer_id: of the producer.
+        sequence_id: the highest of its messages, by which clients recognize an answer.
+        messages: the number that the command states, at least 1.
+        is_chunk: whether it is a part of a message.
+    """
 
     producer_id: int
     sequence_id: int
     messages: int
+    is_chunk: bool
 
 
 def read_connect(data: bytes, start: int, end: int) -> Fields:
@@ -120,7 +128,10 @@ def read_send(data: bytes, start: int, end: int) -> SendCommand:
     assert isinstance(messages, int)
     if messages > _INT32_MAX:
         raise MalformedFrame(FrameFault.OUT_OF_RANGE, f"SEND.num_messages {messages}")
-    return SendCommand(number_of(fields, 1), number_of(fields, 2), messages or 1)
+    highest = fields.get(6, 0)
+    assert isinstance(highest, int)
+    sequence_id = max(number_of(fields, 2), highest)
+    return SendCommand(number_of(fields, 1), sequence_id, messages or 1, bool(fields.get(7)))
 
 
 def read_flow(data: bytes, start: int, end: int) -> tuple[int, int]:

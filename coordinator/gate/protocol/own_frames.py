@@ -23,6 +23,9 @@ QUOTA_EXCEEDED = 8
 """ServerError ProducerBlockedQuotaExceededException. To a SEND, clients answer by connecting again, and
 to the PRODUCER that follows by failing what they have not sent with just this exception."""
 
+CHECKSUM = 9
+"""ServerError ChecksumError: to a SEND, the C++ clients' only final one (final_errors.py)."""
+
 TOO_MANY_REQUESTS = 14
 """ServerError: a client may try again later."""
 
@@ -30,7 +33,8 @@ INVALID_TOPIC_NAME = 17
 """ServerError: a topic cannot have this name."""
 
 NOT_ALLOWED = 22
-"""ServerError NotAllowedError: the broker's answer to a consumer that subscribes too often."""
+"""ServerError NotAllowedError: the broker's answer to a consumer that subscribes too often; to a SEND,
+Java clients' final one (final_errors.py)."""
 
 _LOOKUP_FAILED = 2
 

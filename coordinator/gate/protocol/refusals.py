@@ -20,6 +20,7 @@ class RefusalReason(Enum):
     CONSUMER_IN_USE = "consumer id in use"
     PARTICIPANTS = "too many producers and consumers"
     BACKLOG_QUOTA = "backlog quota exceeded"
+    RATE_LIMIT = "limit of a resource group exceeded"
     SUBSCRIBE_RATE = "subscribe rate exceeded"
     CLOSED_PRODUCER = "publish to a closed producer"
     CLOSED_CONSUMER = "command of a closed consumer"
@@ -48,6 +49,7 @@ class RequestRefused(Exception):
 EXPECTED = frozenset(
     {
         RefusalReason.BACKLOG_QUOTA,
+        RefusalReason.RATE_LIMIT,
         RefusalReason.SUBSCRIBE_RATE,
         RefusalReason.CLOSED_PRODUCER,
         RefusalReason.CLOSED_CONSUMER,

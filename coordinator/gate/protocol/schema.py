@@ -90,7 +90,7 @@ _MESSAGE_ID: Final = _message({1: _U64, 2: _U64, 3: _I32, 4: _I32, 5: _INT64S, 6
 _MESSAGE_ID[7] = Field(_MESSAGE_ID)
 _SCHEMA: Final = _message({1: _TEXT, 3: _BYTES, 4: _I32, 5: _many(_KEY_VALUE)})
 _KEY_SHARED: Final = _message({1: _I32, 3: _many(_message({1: _I32, 2: _I32})), 4: _BOOL})
-_AUTH_DATA: Final = _message({1: _TEXT, 2: _BYTES})
+AUTH_DATA: Final = _message({1: _TEXT, 2: _BYTES})
 _SUBSCRIPTION: Final = _message({1: _TEXT, 2: _TEXT})
 _ENCRYPTION_KEYS: Final = _message({1: _TEXT, 2: _BYTES, 3: _many(_KEY_VALUE)}, required=(1, 2))
 
@@ -145,7 +145,7 @@ GET_TOPICS_OF_NAMESPACE: Final = _message(
     {1: _U64, 2: _TEXT, 3: _I32, 4: _TEXT, 5: _TEXT, 6: _many(_KEY_VALUE)}
 )
 GET_SCHEMA: Final = _message({1: _U64, 2: _TEXT, 3: _BYTES})
-AUTH_RESPONSE: Final = _message({1: _TEXT, 2: _AUTH_DATA, 3: _I32})
+AUTH_RESPONSE: Final = _message({1: _TEXT, 2: AUTH_DATA, 3: _I32})
 GET_OR_CREATE_SCHEMA: Final = _message({1: _U64, 2: _TEXT, 3: _SCHEMA, 4: _TEXT})
 NEW_TXN: Final = _message({1: _U64, 2: _U64, 3: _U64, 4: _BOOL})
 ADD_PARTITION_TO_TXN: Final = _message({1: _U64, 2: _U64, 3: _U64, 4: _many(_TEXT), 5: _BOOL})

@@ -21,6 +21,9 @@ command with long fields. Of such a frame more than `HEAD_FREE` bytes are kept o
 all of it; without room the stream stops in front of it. `kept_bytes` is the size of that frame, with the
 part that has not arrived, for the account of held memory.
 
+Many small frames take long to decide, and one read may bring thousands. A stream decides a number of them
+in a *turn*, and leaves the others until it is told to `go_on`: in between, other connections have theirs.
+
 Frames of our own making, and frames that were held back, may only enter between two frames:
 ``insert`` waits for that moment.
 """
@@ -77,6 +80,9 @@ _PASSES: Final = FrameVerdict.PASSES
 _SWALLOWED: Final = (FrameVerdict.TAKEN, FrameVerdict.DISCARD)
 _NOTHING: Final = b""
 
+ENDLESS: Final = 1 << 62
+"""A turn that ends with the bytes received."""
+
 HEAD_FREE: Final = 16 * 1024
 """Bytes of an unfinished frame that are kept without asking, as every read ends inside a frame."""
 
@@ -96,12 +102,13 @@ class FrameStream:
         payload_type: the only type that may carry a payload here.
         prompt_runs: whether frames with delayed messages are decided one by one.
         has_room: asked before more than `HEAD_FREE` bytes of an unfinished frame are kept.
+        turn: the decisions of a turn, each about a frame or a run.
     """
 
     __slots__ = (
-        "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_kept_frames", "_needed",
-        "_otherwise", "_payload_type", "_prompt_runs", "_remaining", "_run_handlers", "_scanning",
-        "_unread", "frame_max", "kept_bytes", "out", "stopped",
+        "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_kept_frames", "_left",
+        "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining", "_run_handlers",
+        "_scanning", "_turn", "_unread", "decided", "frame_max", "kept_bytes", "out", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +120,7 @@ class FrameStream:
         *,
         prompt_runs: bool = False,
         has_room: HasRoom = _always,
+        turn: int = ENDLESS,
     ) -> None:
         self._handlers = handlers
         self._has_room = has_room
@@ -129,7 +137,12 @@ class FrameStream:
         #: Whether those are discarded.
         self._discarding = False
         self._scanning = False
-        #: Bytes read but not decoded; empty while not stopped.
+        self._turn = turn
+        #: The decisions that are left of the present turn.
+        self._left = turn
+        #: The decisions so far; the caller that counts them sets it back to 0.
+        self.decided = 0
+        #: Bytes read but not decoded; empty while neither stopped nor between turns.
         self._unread: deque[bytes] = deque()
         #: Frames that wait for the one under way to end.
         self._inserts: list[Buffer] = []
@@ -164,14 +177,31 @@ class FrameStream:
         """The number of the frame of `kept_bytes` that has not arrived in full; 0 is none."""
         return self._kept_frames if self.kept_bytes and not self.stopped else 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether bytes that were read wait for a further turn."""
+        return bool(self._unread) and not self.stopped
+
     def feed(self, data: bytes) -> None:
-        """Take the bytes of a read.
+        """Take the bytes of a read, and decide a turn of frames.
 
         Raises:
             MalformedFrame: the stream makes no sense from here on; all earlier bytes are in ``out``.
         """
+        self.keep(data)
+        self.go_on()
+
+    def keep(self, data: bytes) -> None:
+        """Take the bytes of a read, and decide none of them yet."""
         self._unread.append(data)
-        if not self.stopped:
+
+    def go_on(self) -> None:
+        """Decide a further turn of the frames that wait.
+
+        Raises:
+            MalformedFrame: as ``feed``.
+        """
+        if self.waits:
             self._advance()
 
     def resume(self) -> None:
@@ -196,14 +226,19 @@ class FrameStream:
 
     def _advance(self) -> None:
         self._scanning = True
+        self._left = self._turn
         try:
-            while self._unread and not self.stopped:
+            while self._unread and self._left and not self.stopped:
                 data = self._unread.popleft()
                 if self._head:
                     data = self._complete_head(data)
                 if data:
                     self._scan(data)
+        except MalformedFrame:
+            self._unread.clear()
+            raise
         finally:
+            self.decided += self._turn - self._left
             self._scanning = False
             self._send_inserts()
 
@@ -228,9 +263,14 @@ class FrameStream:
         runs_from = 0 if CAN_FIND_RUNS else size  # before that, none begins
         try:
             while pos < size:
+                if not self._left:
+                    self._unread.appendleft(data[pos:])
+                    size = pos
+                    break
                 if pos >= runs_from:
                     pos, runs_from = self._pass_runs(data, pos)
                     continue
+                self._left -= 1
                 decision, frame_end = self._judge(data, pos)
                 if decision is _PASSES:
                     pos = frame_end
@@ -256,13 +296,14 @@ class FrameStream:
         """Return where the runs end that pass from here, and where to look for the next one."""
         size, frame_max, handlers = len(data), self.frame_max, self._run_handlers
         find = find_prompt_run if self._prompt_runs else find_run
-        while pos < size:
+        while pos < size and self._left:
             run = find(data, pos, frame_max)
             if run is None:
                 return pos, pos + 1
             handler = handlers.get(run.kind)
             if handler is None or not handler(run):
                 return pos, run.end
+            self._left -= 1
             pos = run.end
         return pos, pos
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.server.log_ration import LogRation
+from coordinator.gate.server.upstream import Address
 
 
 class Closes:
@@ -24,3 +25,8 @@ class Closes:
         """Count and log a closed connection."""
         self.counts[reason] += 1
         self._log.warn(f"{reason.value}, connection closed", peer=peer, **details)
+
+
+def peer_of(address: Address | None) -> str:
+    """Return an address as a log shows it."""
+    return "unknown" if address is None else f"{address[0]}:{address[1]}"

@@ -38,6 +38,7 @@ from coordinator.gate.protocol.stream import Buffer
 from coordinator.gate.server import sockets
 from coordinator.gate.server.listening import Visitor
 from coordinator.gate.server.tls import common_name
+from coordinator.gate.server.turns import Turns
 from coordinator.gate.server.upstream import Address
 
 GOODBYE_S = 1.0
@@ -62,6 +63,11 @@ class ConnectionHost(Protocol):
     @property
     def deadlines(self) -> Deadlines[Connection]:
         """The deadlines of all connections."""
+        ...
+
+    @property
+    def turns(self) -> Turns:
+        """The turns of all connections."""
         ...
 
     @property
@@ -125,6 +131,7 @@ class Connection(Visitor):
     def __init__(self, host: ConnectionHost, address: Address) -> None:
         self._host = host
         self._deadlines = host.deadlines
+        self._turns = host.turns
         self._loop = asyncio.get_running_loop()
         self.session = host.new_session(self._flush_soon, self)
         self._client: asyncio.Transport | None = None
@@ -169,14 +176,12 @@ class Connection(Visitor):
         self._host.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass the client's bytes to the session."""
-        try:
-            self.session.receive_from_client(data, self._host.now_ns())
-        except MalformedFrame as error:
-            self._fail("client", error)
+        """Pass the client's bytes to the session, to be decided in this pass or a later one."""
+        self.session.keep_from_client(data)
+        if self._turns.are_over:
+            self._steer_reading()
         else:
-            self.flush()
-            self._host.handled()
+            self._serve("client", self.session.serve_client)
 
     def pause_writing(self) -> None:
         """Stop reading the broker, because the client is slow."""
@@ -201,6 +206,7 @@ class Connection(Visitor):
         """Close the broker's side, because the client is gone."""
         self._client = None
         self._deadlines.forget(self)
+        self._turns.leave(self)
         self.session.close(self._host.now_ns())
         self._host.closed(self)
         if self._broker is not None:
@@ -230,14 +236,12 @@ class Connection(Visitor):
         self.flush()
 
     def broker_data_received(self, data: bytes) -> None:
-        """Pass the broker's bytes to the session."""
-        try:
-            self.session.receive_from_broker(data, self._host.now_ns())
-        except MalformedFrame as error:
-            self._fail("broker", error)
+        """Pass the broker's bytes to the session, to be decided in this pass or a later one."""
+        self.session.keep_from_broker(data)
+        if self._turns.are_over:
+            self._steer_reading()
         else:
-            self.flush()
-            self._host.handled()
+            self._serve("broker", self.session.serve_broker)
 
     def broker_writable(self, *, writable: bool) -> None:
         """Take the news that the broker became slow, or caught up."""
@@ -291,6 +295,14 @@ class Connection(Visitor):
 
     # Orders of the gate
 
+    def take_turn(self) -> None:
+        """See `TurnTaker`."""
+        session = self.session
+        if session.client_waits and self._client is not None and not self._client.is_closing():
+            self._serve("client", session.serve_client)
+        if session.broker_waits and self._client_writable:
+            self._serve("broker", session.serve_broker)
+
     def flush(self) -> None:
         """Write the session's output, and read as much as it can take."""
         session = self.session
@@ -313,7 +325,7 @@ class Connection(Visitor):
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again, because attachments changed."""
-        self._advance(self.session.reattach)
+        self._serve("client", self.session.reattach)
 
     def drain(self) -> None:
         """End the connection as soon as every forwarded SEND was answered.
@@ -323,7 +335,7 @@ class Connection(Visitor):
         the very receipts that the drain waited for.
         """
         self._draining = True
-        self._advance(self.session.drain)
+        self._serve("client", self.session.drain)
 
     def close(self) -> None:
         """Close the connection once the bytes under way were sent to the client."""
@@ -366,12 +378,14 @@ class Connection(Visitor):
             self._host.ended(self)
             self.ended.set()
 
-    def _advance(self, step: Callable[[int], None]) -> None:
+    def _serve(self, side: str, step: Callable[[int], None]) -> None:
+        """Let the session decide bytes of this side, and write its output."""
         try:
             step(self._host.now_ns())
         except MalformedFrame as error:
-            self._fail("client", error)
+            self._fail(side, error)
         else:
+            self._turns.spend(self.session.take_decided())
             self.flush()
             self._host.handled()
 
@@ -383,7 +397,7 @@ class Connection(Visitor):
     def _flush_released(self) -> None:
         self._flush_planned = False
         if self._client is not None:
-            self._advance(self.session.advance)
+            self._serve("client", self.session.advance)
 
     def _fail(self, side: str, error: MalformedFrame) -> None:
         self._host.malformed(side, self.peer, error)
@@ -402,22 +416,28 @@ class Connection(Visitor):
             self._client.close()
 
     def _steer_reading(self) -> None:
-        """Read each side while the other takes the result."""
-        paused = self.session.paused
-        read = (
+        """Read each side while the other takes the result, and nothing that was read waits."""
+        session = self.session
+        paused = session.paused
+        serves_client = (
             (self._broker is not None or not self._dialled)
             and self._broker_writable
             and not paused
             and not self._client_full
         )
+        client_waits, broker_waits = session.client_waits, session.broker_waits
+        if (client_waits and serves_client) or (broker_waits and self._client_writable):
+            self._turns.ask(self)
+        read = serves_client and not client_waits
+        read_broker = self._client_writable and not broker_waits
         if read != self._client_read and self._client is not None:
             self._client_read = read
             _steer(self._client, read=read)
-        if self._client_writable != self._broker_read and self._broker is not None:
-            self._broker_read = self._client_writable
-            _steer(self._broker, read=self._client_writable)
+        if read_broker != self._broker_read and self._broker is not None:
+            self._broker_read = read_broker
+            _steer(self._broker, read=read_broker)
         is_read = read and self._client is not None
-        awaited_frame = self.session.awaited_frame if is_read else 0
+        awaited_frame = session.awaited_frame if is_read else 0
         if awaited_frame != self._awaited_frame:
             self._awaited_frame = awaited_frame
             if awaited_frame:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from coordinator.core.owners import can_be_attached
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.session import Session
 from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.delayed import DelayedMessages
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.namespaces import OTHERS
 from coordinator.gate.limits.throttle import ThrottleReason
-from coordinator.insight.model.gate_views import ConnectionFigures, GateFigures
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.gate_views import ConnectionFigures, GateFigures, GateLimits
 
 
 def gate_figures(
@@ -57,6 +62,7 @@ def connection_figures(peers: Iterable[tuple[str, Session]]) -> tuple[Connection
     found = [
         ConnectionFigures(
             peer=peer,
+            role=session.role if can_be_attached(session.role) else OTHERS,
             producers=session.producers,
             consumers=session.consumers,
             held_bytes=session.held_bytes,
@@ -71,13 +77,30 @@ def connection_figures(peers: Iterable[tuple[str, Session]]) -> tuple[Connection
     return tuple(sorted(found, key=lambda figures: -figures.held_bytes))
 
 
-def hasty_subscriptions(sessions: Iterable[Session]) -> Mapping[str, set[str]]:
+def delayed_view(
+    counted: DelayedMessages | None, sessions: Iterable[Session]
+) -> DelayedView | None:
+    """Return the counts of delayed messages since the start; None while they are not counted."""
+    return None if counted is None else counted.view(_hasty_subscriptions(sessions))
+
+
+def _hasty_subscriptions(sessions: Iterable[Session]) -> Mapping[str, set[str]]:
     """Return the subscriptions of each topic that get delayed messages at once."""
     hasty: dict[str, set[str]] = {}
     for session in sessions:
         for topic, subscription in session.hasty_subscriptions:
             hasty.setdefault(topic, set()).add(subscription)
     return hasty
+
+
+def gate_limits(groups: GroupTable) -> GateLimits:
+    """Return the limits of a gate beside those of groups."""
+    return GateLimits(
+        broker=groups.scopes.broker,
+        subscribe_rate=groups.subscribe_rate.rate,
+        subscribe_period_s=groups.subscribe_rate.period_s,
+        topics=groups.scopes.topics,
+    )
 
 
 def published_topics(sessions: Iterable[Session]) -> frozenset[str]:

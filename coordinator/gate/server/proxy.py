@@ -1,14 +1,13 @@
-"""The gate itself: listens for clients, dials the broker, keeps the one timer.
+"""The gate itself: what a sidecar sets and asks, over the engine, the connections and the one timer.
 
-All limits, counters and queues live in the pure modules; this one owns the resources of a running
-process: sockets, the clock, the log. Everything runs on one event loop and nothing here is thread-safe.
+All limits, counters and queues live in the pure modules; this one and connections.py own the resources
+of a running process: sockets, the clock, the log. Everything runs on one event loop and nothing here is
+thread-safe.
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,13 +17,13 @@ import structlog
 
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.addresses import AddressMap, ways_to
+from coordinator.core.handling import Handling
 from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
-from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.counters import GateCounters
-from coordinator.gate.engine.deadlines import Deadlines
+from coordinator.gate.engine.identity import NO_IDENTITIES, IdentityRules
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.session import NO_PEERS, ConnectionAudit, Session
 from coordinator.gate.limits.admission import AdmissionQueue
@@ -39,17 +38,13 @@ from coordinator.gate.limits.throttle import (
     PublishBuffer,
     ThrottleBounds,
 )
-from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.connect_policy import ConnectPolicy
-from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.server import figures
-from coordinator.gate.server.closes import Closes
-from coordinator.gate.server.connection import BrokerSide, Connection
+from coordinator.gate.server.connections import Connections
 from coordinator.gate.server.listening import Entrance
-from coordinator.gate.server.log_ration import LogRation
-from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, DeadlineSupervisor, Patience
+from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, Patience
 from coordinator.gate.server.tls import TlsListener
+from coordinator.gate.server.turns import TURN_DECISIONS
 from coordinator.gate.server.upstream import Address, Upstream, UpstreamTls
 from coordinator.gate.server.wake_timer import WakeTimer
 from coordinator.insight.model.delayed import DelayedView
@@ -58,6 +53,7 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    RoleView,
     StrandedClient,
     UnknownTopicsView,
 )
@@ -86,6 +82,7 @@ class Gate:
         burst_ns: how much a limit can save up, as time.
         modes: how limits are enforced, and the groups that traffic counts against without an attachment.
         replication: the clients whose producers replicate and are exempt.
+        identities: what proves a client's role.
         own_topics: topics of the coordinators themselves, which count for no group.
         participants_max: producers and consumers of one connection; any more are refused.
         tls: listens with TLS as well, if given; see ``TlsListener``.
@@ -114,6 +111,7 @@ class Gate:
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
         replication: ReplicationPeers = NO_PEERS,
+        identities: IdentityRules = NO_IDENTITIES,
         own_topics: frozenset[TopicName] = frozenset(),
         unknown_topics_pass: bool = False,
         participants_max: int = PARTICIPANTS_MAX,
@@ -128,11 +126,12 @@ class Gate:
         self._bounds = ThrottleBounds(held_bytes_max, pending_requests_max, participants_max)
         self._buffer = PublishBuffer(publish_buffer_bytes_max)
         self._replication = replication
-        self.now_ns: Callable[[], int] = clock.now_ns
+        self._identities = identities
+        self._now_ns: Callable[[], int] = clock.now_ns
         self._upstream = Upstream(
             upstream_host,
             upstream_port,
-            self.now_ns,
+            self._now_ns,
             tls=upstream_tls,
             proxy_protocol=proxy_protocol,
         )
@@ -149,20 +148,16 @@ class Gate:
         )
         self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()
-        self._wake_timer = WakeTimer(self._queue, self.now_ns)
+        self._wake_timer = WakeTimer(self._queue, self._now_ns)
         self._counters = GateCounters()
-        self._malformed_closes: Counter[str] = Counter()
-        self._limits = connections or ConnectionLimits()
-        self._log = LogRation()
-        self._closes = Closes(self._log)
-        #: The deadlines of all connections.
-        self.deadlines: Deadlines[Connection] = Deadlines()
-        self.silent_s = patience.silent_s
-        self._supervisor = DeadlineSupervisor(self.deadlines, self._closes, self._log, patience)
-        self._connections: set[Connection] = set()
-        #: Connections whose client is gone, while the broker reads its last bytes.
-        self._leaving: set[Connection] = set()
-        self._dialling: set[asyncio.Task[None]] = set()
+        self._connections = Connections(
+            self._new_session,
+            self._handled,
+            self._upstream,
+            self._now_ns,
+            connections or ConnectionLimits(),
+            patience,
+        )
         self._resumed: Callable[[], None] | None = None
         self._collected_nothing = False
 
@@ -183,8 +178,8 @@ class Gate:
             OSError: a port cannot be had.
             TlsError: the certificate cannot be used.
         """
-        await self._entrance.open(self)
-        self._supervisor.start()
+        await self._entrance.open(self._connections)
+        self._connections.start()
         return self.port
 
     def refresh_certificate(self) -> None:
@@ -199,37 +194,30 @@ class Gate:
         lost and none is doubled, unless the broker takes longer than the timeout.
         """
         self._entrance.close()
-        for connection in tuple(self._connections):
-            connection.drain()
-        try:
-            async with asyncio.timeout(timeout_s):
-                for connection in self._not_ended():
-                    await connection.ended.wait()
-        except TimeoutError:
-            _log.warning("drain ran out of time", connections=len(self._not_ended()))
+        await self._connections.drain(timeout_s)
         await self.close()
 
     async def close(self) -> None:
         """Stop at once, whatever is under way."""
         self._entrance.close()
-        for task in self._dialling:
-            task.cancel()
         self._wake_timer.cancel()
-        not_ended = self._not_ended()
-        for connection in not_ended:
-            connection.abort()
-        for connection in not_ended:
-            await connection.ended.wait()
-        self._supervisor.stop()
+        await self._connections.close()
 
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         """Enforce these limits for a group from now on, leased ones until the end of the lease."""
         with self._serving_change(group) as now_ns:
             self._groups.set_limits(group, limits, now_ns, leased=leased)
 
+    def set_handling(self, group: str, handling: Handling) -> None:
+        """Handle a group's traffic below and above its limits in this way from now on."""
+        now_ns = self._now_ns()
+        if (changed := self._groups.set_handling(group, handling, now_ns)) is not None:
+            self._queue.patience_changed(changed.publish_limiter, now_ns)
+            self._serve(changed, now_ns)
+
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time, by the gate's clock."""
-        now_ns = self.now_ns()
+        now_ns = self._now_ns()
         for group in self._groups.hold_lease(until_ns, now_ns):
             self._serve(group, now_ns)
 
@@ -241,18 +229,17 @@ class Gate:
     @contextmanager
     def _serving_change(self, name: str) -> Iterator[int]:
         """Apply a change of a group's limits at once; yield the time of the change."""
-        group, now_ns = self._groups.group(name), self.now_ns()
+        group, now_ns = self._groups.group(name), self._now_ns()
         was_limited = group.dispatch_limiter.limited
         yield now_ns
         self._serve(group, now_ns)
         if group.dispatch_limiter.limited != was_limited:
             # Consumers that do not wait may have permits to withhold from now on, or to release.
-            self._reattach()
+            self._connections.reattach()
 
     def set_broker_limits(self, limits: Rates) -> None:
         """Limit all traffic of this gate, beside the limits of groups; no rates, no limit."""
-        now_ns = self.now_ns()
-        self._scope_changed(self._groups.scopes.set_broker(limits, now_ns), now_ns)
+        self._scope_changed(self._groups.scopes.set_broker(limits, self._now_ns()))
 
     def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:
         """Limit a topic, beside the limits of its groups; no rates, no limit.
@@ -264,14 +251,12 @@ class Gate:
         """
         if partitions < 1:
             raise ValueError(f"partitions is {partitions}: use 1 for a topic without partitions")
-        now_ns = self.now_ns()
-        changed = self._groups.scopes.set_topic(topic, limits, partitions, now_ns)
-        self._scope_changed(changed, now_ns)
+        changed = self._groups.scopes.set_topic(topic, limits, partitions, self._now_ns())
+        self._scope_changed(changed)
 
     def set_partition_limits(self, limits: Rates) -> None:
         """Limit every partition of every topic, each for itself; no rates, no limit."""
-        now_ns = self.now_ns()
-        self._scope_changed(self._groups.scopes.partitions.set_rates(limits, now_ns), now_ns)
+        self._scope_changed(self._groups.scopes.partitions.set_rates(limits, self._now_ns()))
 
     def partition_limits(self) -> Rates:
         """Return the limit of every partition."""
@@ -279,15 +264,20 @@ class Gate:
 
     def partition_traffic(self) -> tuple[Traffic, ...]:
         """Return the counts of each partition since the last call, under its topic's name."""
-        return self._groups.scopes.partitions.collect(self.now_ns())
+        return self._groups.scopes.partitions.collect(self._now_ns())
 
     def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """Return the counts of each namespace since the last call."""
-        return self._groups.namespaces.collect(self.now_ns())
+        self._groups.roles.settle()
+        return self._groups.namespaces.collect(self._now_ns())
 
     def published_totals(self) -> dict[str, tuple[int, int]]:
         """Return the messages and bytes published to each namespace since the start."""
         return self._groups.published_totals()
+
+    def role_traffic(self) -> tuple[RoleView, ...]:
+        """Return the counts of each role; empty while no role is attached."""
+        return tuple(self._groups.roles.views(self._now_ns()))
 
     def broker_side_addresses(self) -> frozenset[Address]:
         """Return the addresses that the broker sees of this gate's connections."""
@@ -296,16 +286,15 @@ class Gate:
 
     def set_topic_block(self, topic: str, block: Block | None) -> None:
         """Hold publishes to a topic or refuse them; None lets them pass again."""
-        now_ns = self.now_ns()
-        self._scope_changed(self._groups.scopes.set_block(topic, block, now_ns), now_ns)
+        self._scope_changed(self._groups.scopes.set_block(topic, block, self._now_ns()))
 
     def published_topics(self) -> frozenset[str]:
         """Return the full names of the topics that producers are connected to."""
-        return figures.published_topics(connection.session for connection in self._connections)
+        return figures.published_topics(self._connections.sessions())
 
     def stranded(self) -> tuple[StrandedClient, ...]:
         """Return clients that look a topic up again and again and never open it here."""
-        return self._counters.trails.stranded(self.now_ns())[:STRANDED_MAX]
+        return self._counters.trails.stranded(self._now_ns())[:STRANDED_MAX]
 
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
         """Let each consumer subscribe this often per period; refuse one that comes more often.
@@ -315,26 +304,23 @@ class Gate:
         """
         self._groups.subscribe_rate.set_rate(rate, period_s)
 
-    def _scope_changed(self, changed: Iterable[Group], now_ns: int) -> None:
+    def _scope_changed(self, changed: Iterable[Group]) -> None:
+        now_ns = self._now_ns()
         for group in changed:
             self._serve(group, now_ns)
-        self._reattach()
+        self._connections.reattach()
 
     def _serve(self, group: Group, now_ns: int) -> None:
         self._queue.serve_limiter(group.publish_limiter, now_ns)
         self._queue.serve_limiter(group.dispatch_limiter, now_ns)
         self._wake_timer.plan()
 
-    def _reattach(self) -> None:
-        for connection in tuple(self._connections):
-            connection.reattach()
-
     def set_attachments(self, attachments: Attachments) -> None:
         """Count and limit by these attachments from now on, connected participants included."""
         if attachments == self._groups.attachments:
             return
         self._groups.attachments = attachments
-        self._reattach()
+        self._connections.reattach()
 
     def set_addresses(self, addresses: AddressMap) -> None:
         """Tell clients the addresses of these gates from now on."""
@@ -343,7 +329,7 @@ class Gate:
 
     def collect(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call, of groups with news or participants."""
-        counted = self._groups.collect(self.now_ns())
+        counted = self._groups.collect(self._now_ns())
         self._collected_nothing = all(traffic.is_quiet for traffic in counted)
         return counted
 
@@ -354,24 +340,18 @@ class Gate:
     def figures(self) -> GateFigures:
         """Return the gate's figures at this moment."""
         return figures.gate_figures(
-            [connection.session for connection in self._connections],
+            list(self._connections.sessions()),
             self._queue,
             self._counters,
-            malformed_closes=self._malformed_closes,
-            closes=self._closes.counts,
+            malformed_closes=self._connections.malformed_closes,
+            closes=self._connections.closes.counts,
             upstream_failures=self._upstream.failures,
-            now_ns=self.now_ns(),
+            now_ns=self._now_ns(),
         )
 
     def limits(self) -> GateLimits:
         """Return the gate's own limits in force, beside those of groups."""
-        scopes, subscribing = self._groups.scopes, self._groups.subscribe_rate
-        return GateLimits(
-            broker=scopes.broker,
-            subscribe_rate=subscribing.rate,
-            subscribe_period_s=subscribing.period_s,
-            topics=scopes.topics,
-        )
+        return figures.gate_limits(self._groups)
 
     def holds(self) -> tuple[HoldView, ...]:
         """Return the hold times of every group, topic and class that had to wait."""
@@ -383,39 +363,14 @@ class Gate:
 
     def delayed(self) -> DelayedView | None:
         """Return the counts of delayed messages since the start; None while they are not counted."""
-        counted = self._groups.delayed
-        sessions = (connection.session for connection in self._connections)
-        return None if counted is None else counted.view(figures.hasty_subscriptions(sessions))
+        sessions = self._connections.sessions()
+        return figures.delayed_view(self._groups.delayed, sessions)
 
     def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the figures of every connection, the one that holds most first."""
         return figures.connection_figures((c.peer, c.session) for c in self._connections)
 
-    # Calls of the entrance
-
-    def admits(self, address: Address) -> CloseReason | None:
-        """Count one more client; return the reason if there is no room for it."""
-        return self._limits.enter(address[0])
-
-    def welcome(self, address: Address) -> Connection:
-        """Return the connection of a client that was admitted."""
-        return Connection(self, address)
-
-    def turned_away(self, reason: CloseReason, address: Address | None, detail: str = "") -> None:
-        """Count a client that was not admitted."""
-        self._closes.add(reason, _peer(address), **({"reason": detail} if detail else {}))
-
-    def not_made(self, address: Address, error: OSError | None) -> None:
-        """Take the news that an admitted client failed in its TLS handshake, or left before it."""
-        self._limits.leave(address[0])
-        if error is not None:
-            detail = str(error) or type(error).__name__
-            self._closes.add(CloseReason.TLS_HANDSHAKE, _peer(address), reason=detail)
-
-    # Calls of connections
-
-    def new_session(self, released: Callable[[], None], audit: ConnectionAudit) -> Session:
-        """Return the engine of a new connection."""
+    def _new_session(self, released: Callable[[], None], audit: ConnectionAudit) -> Session:
         return Session(
             self._groups,
             self._queue,
@@ -425,75 +380,15 @@ class Gate:
             buffer=self._buffer,
             replication=self._replication,
             connect_policy=self._connect_policy,
+            identities=self._identities,
             addresses=self._addresses,
             audit=audit,
+            turn=TURN_DECISIONS,
         )
 
-    def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:
-        """Return the PROXY header that the broker gets before a client's own bytes."""
-        return self._upstream.header(client, gate)
-
-    def opened(self, connection: Connection) -> None:
-        """Take the news that a client connected."""
-        self._connections.add(connection)
-
-    def introduced(self, connection: Connection) -> None:
-        """Dial the broker, because a client's first command is complete."""
-        task = asyncio.get_running_loop().create_task(self._dial(connection))
-        self._dialling.add(task)
-        task.add_done_callback(self._dialling.discard)
-
-    def closed(self, connection: Connection) -> None:
-        """Take the news that a client is gone."""
-        self._connections.discard(connection)
-        self._leaving.add(connection)
-
-    def ended(self, connection: Connection) -> None:
-        """Take the news that the broker's side is closed, too."""
-        self._leaving.discard(connection)
-        self._limits.leave(connection.address)
-
-    def malformed(self, side: str, peer: str, error: MalformedFrame) -> None:
-        """Count and log a connection that is closed for a malformed frame."""
-        self._malformed_closes[error.fault.value] += 1
-        self._closes.add(CloseReason.MALFORMED, peer, side=side, reason=str(error))
-
-    def refused(self, peer: str, reason: RefusalReason, detail: str) -> None:
-        """Log the first refusal of this reason on the client's connection."""
-        self._log.warn("request refused", peer=peer, reason=reason.value, detail=detail)
-
-    def exempted(self, peer: str, producer: ProducerCommand) -> None:
-        """Log a producer of geo-replication, which is not limited."""
-        self._log.tell(
-            "producer of geo-replication, not limited",
-            peer=peer,
-            topic=producer.topic,
-            producer=producer.producer_name,
-        )
-
-    def migrated(self, peer: str, url: str) -> None:
-        """Log that the broker sends a client to another cluster."""
-        self._log.tell("topic migrated to another cluster", peer=peer, url=url)
-
-    def handled(self) -> None:
-        """See `Host.handled`."""
+    def _handled(self) -> None:
+        """Take the news that bytes were handled: the wait may be shorter, and traffic has passed."""
         self._wake_timer.plan()
-        if self._collected_nothing and not self._groups.is_quiet():
+        if self._resumed and self._collected_nothing and not self._groups.is_quiet():
             self._collected_nothing = False
-            if self._resumed is not None:
-                self._resumed()
-
-    def _not_ended(self) -> tuple[Connection, ...]:
-        return (*self._connections, *self._leaving)
-
-    async def _dial(self, connection: Connection) -> None:
-        reached = False
-        try:
-            reached = await self._upstream.dial(lambda: BrokerSide(connection))
-        finally:
-            if not reached:
-                connection.broker_lost()
-
-
-def _peer(address: Address | None) -> str:
-    return "unknown" if address is None else f"{address[0]}:{address[1]}"
+            self._resumed()

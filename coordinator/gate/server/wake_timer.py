@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
+from coordinator.core.model import NANOS_PER_MILLI
 from coordinator.gate.limits.admission import AdmissionQueue
-
-_MILLISECOND_NS: Final = 1_000_000
 
 
 class WakeTimer:
@@ -34,7 +32,7 @@ class WakeTimer:
         self._due_ns = due_ns
         if due_ns is not None:
             # In whole milliseconds, rounded up: event loops round, and too early would be useless.
-            wait_ms = -(-max(0, due_ns - self._now_ns()) // _MILLISECOND_NS)
+            wait_ms = -(-max(0, due_ns - self._now_ns()) // NANOS_PER_MILLI)
             self._handle = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake_up)
 
     def cancel(self) -> None:

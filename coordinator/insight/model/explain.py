@@ -7,7 +7,7 @@ force, not from a new one, so it tells why the limit *is*, not what it would be 
 from __future__ import annotations
 
 from coordinator.core.allocation.laws import Claim
-from coordinator.core.allocation.splitting import Binding, Split, reserve_of, split
+from coordinator.core.allocation.splitting import Binding, Split, reserve_of
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.demand.observing import is_observed
@@ -30,6 +30,7 @@ from coordinator.insight.model.sentences import (
     suspects_sentence,
     units_sentence,
 )
+from coordinator.insight.model.trees import tree_sentence
 from coordinator.insight.model.views import (
     BrokerUsageView,
     DisagreementView,
@@ -170,14 +171,20 @@ def explain(
     limit = group.limits.of(dimension)
     answer = decision.split
     if answer is None and limit is not None:
-        answer = split(group, dimension, state.members, state.usage, state.settings)
+        answer = state.decider.split_now(
+            group, dimension, state.groups or {}, state.members, state.usage
+        )
     local, binding = _limit_of(decision, answer, subject, own)
     excess = state.observer.excess((name, dimension.monitoring_class))
+    inner = state.decider.forest.is_inner(name) and limit is not None
     sentences = (
         observed_sentence(group, dimension, excess)
         if is_observed(group) and limit is not None
         else "",
-        sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
+        ""
+        if inner
+        else sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
+        tree_sentence(state, name, dimension),
         _units_sentence(state, name, dimension, answer),
         suspects_sentence(state.suspects.accused((name, dimension))),
         impersonated_sentence(state.suspects.impersonated(now_ns - IMPERSONATED_FOR_NS)),
@@ -292,12 +299,12 @@ def _limit_in_force(
     if row is not None:
         return row.usage.limit_of(dimension.unit)
     decision = state.decider.decisions.get((name, dimension))
-    limit = (state.groups or {})[name].limits.of(dimension)
-    if decision is None or limit is None:
+    base = (state.groups or {})[name].base_of(dimension)
+    if decision is None or base is None:
         return None
     if decision.split is not None:
         return decision.split.in_force_at(broker)
-    return reserve_of(limit, len(state.members), state.settings)
+    return reserve_of(base, len(state.members), state.settings)
 
 
 def _report_age_ns(state: CoordinatorState, broker: str, now_ns: int) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.model import MonitoringClass, Rates, Unit
-from coordinator.insight.model.answer import answer
+from coordinator.insight.model.answer import Age, answer
 
 HOLD_BUCKETS_NS: Final = tuple(
     milliseconds * 1_000_000
@@ -92,6 +92,8 @@ class ConnectionFigures:
 
     peer: str
     """host:port of the client"""
+    role: str
+    """as the client proved it, anonymous if it proved none; (others) where the name cannot be shown"""
     producers: int
     consumers: int
     held_frames: int
@@ -142,6 +144,24 @@ class HoldView:
     counts: tuple[int, ...]
     held_ns: int
     throttles: Mapping[Unit, int]
+
+
+@answer
+class RoleView:
+    """The traffic of one role at this gate since it was first seen; of roles while any is attached."""
+
+    role: str
+    """as clients proved it; (others) stands for further ones"""
+    group: str
+    """the group that limits it; empty = none"""
+    monitoring_class: MonitoringClass
+    """publishes, or messages that consumers were sent"""
+    participants: int
+    """producers or consumers connected now"""
+    messages: int
+    bytes: int
+    held_ns: Age
+    """how long at least one of its producers or consumers waited, for any limit"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from coordinator.core.events import Event, GroupsChanged, MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
 from coordinator.core.state import CoordinatorState
+from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS
 from coordinator.insight.model.alarms import AlarmTransition
 from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.settling import GroupStatus
@@ -142,7 +143,7 @@ class Journal:
             old, new = before.get(name), groups.get(name)
             if new is None:
                 self._note(NoteKind.DELETED, name, "deleted", now_ns)
-            else:
+            elif old is None or replace(old, entitled=new.entitled) != new:
                 kind = NoteKind.CREATED if old is None else NoteKind.CHANGED
                 self._note(kind, name, difference(old, new), now_ns)
 
@@ -171,11 +172,16 @@ class Journal:
 def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
     """Return a change of a definition in words."""
     if before is None:
-        return f"created: {_limits(after)}"
+        return f"created: {_limits(after)}" + (f", below {after.parent}" if after.parent else "")
     changes = [
         f"{dimension.value} {_shown(before, dimension)} → {_shown(after, dimension)}"
         for dimension in Dimension
         if before.limits.of(dimension) != after.limits.of(dimension)
+    ]
+    changes += [
+        f"{field} {before.guarantees.of(dimension) or 0:,} → {after.guarantees.of(dimension) or 0:,}"
+        for dimension, field in GUARANTEE_FIELDS.items()
+        if before.guarantees.of(dimension) != after.guarantees.of(dimension)
     ]
     for name in (
         "law",
@@ -184,10 +190,16 @@ def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
         "partition_policy",
         "enforcement",
         "observes",
+        "parent",
+        "weight",
+        "on_limit",
+        "hold_millis",
+        "burst_seconds",
     ):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            changes.append(f"{name.replace('_', ' ')} {old or 'none'} → {new or 'none'}")
+            shown = (str(each) if each != "" else "none" for each in (old, new))
+            changes.append(f"{name.replace('_', ' ')} {' → '.join(shown)}")
     return ", ".join(changes) or "written again, unchanged"
 
 

@@ -61,6 +61,15 @@ class StrandedView:
 
 
 @answer
+class UncountedView:
+    """A namespace with topics that the broker does not count readably."""
+
+    namespace: str
+    sentence: str
+    fix: str
+
+
+@answer
 class ReconciliationView:
     """Reconciliation at the answering sidecar."""
 
@@ -81,5 +90,7 @@ class ReconciliationView:
     """the largest rate first"""
     other_messages: int
     """escaped in further namespaces"""
+    uncounted: tuple[UncountedView, ...]
+    """namespaces with topics that cannot be compared, a hundred at most"""
     stranded: tuple[StrandedView, ...]
     """clients that do not reach the gate, some of them"""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from coordinator.core.allocation.splitting import Binding, Split
 from coordinator.core.demand.observing import Excess
+from coordinator.core.handling import hold_warning, refuses
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Suspicion, Unit
 from coordinator.core.reports.suspects import Suspect
@@ -68,6 +69,27 @@ def observed_sentence(group: ResourceGroup, dimension: Dimension, excess: Excess
         f"{group.name} is tried out{whose}: nothing is held back, "
         f"{excess.amounts[dimension.unit]:,} {dimension.unit.value} would have waited here so far."
     )
+
+
+def handling_sentence(group: ResourceGroup, dimension: Dimension, refused: int) -> str:
+    """Return the credit of a group, and its refusals; empty for one that has neither.
+
+    Args:
+        group: the group.
+        dimension: one that it limits.
+        refused: what was refused here since the start, in the dimension's unit.
+    """
+    told = []
+    if group.burst_seconds:
+        told.append(f"It may save up {group.burst_seconds:,} s of its limit and use that at once.")
+    if refuses(group, dimension):
+        told.append(
+            f"Publishes that have waited for {group.hold_millis:,} ms fail: {refused:,} "
+            f"{dimension.unit.value} did here so far."
+        )
+        if warning := hold_warning(group.hold_millis):
+            told.append(f"{warning[0].upper()}{warning[1:]}.")
+    return " ".join(told)
 
 
 def _gate_sentence(answer: Split, subject: str, local: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from coordinator.core.allocation.splitting import Split, split
+from coordinator.core.allocation.splitting import Split
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension
 
@@ -74,4 +74,6 @@ def _answer(state: CoordinatorState, group: str, dimension: Dimension) -> Split 
         return None
     if definition.limits.of(dimension) is None:
         return None
-    return split(definition, dimension, state.members, state.usage, state.settings)
+    return state.decider.split_now(
+        definition, dimension, state.groups or {}, state.members, state.usage
+    )

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.laws import LAWS
-from coordinator.core.allocation.splitting import split
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.explain import UnknownGroup
@@ -102,6 +101,8 @@ def compare(
 
 
 def _due(state: CoordinatorState, group: ResourceGroup, dimension: Dimension) -> Mapping[str, int]:
-    answer = split(group, dimension, state.members, state.usage, state.settings)
+    answer = state.decider.split_now(
+        group, dimension, state.groups or {}, state.members, state.usage
+    )
     # Some laws hand out more than the limit, or round up: no local limit exceeds the group's.
     return {broker: min(answer.limit, due) for broker, due in sorted(answer.targets.items())}

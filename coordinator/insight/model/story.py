@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.splitting import Binding
 from coordinator.core.decisions import Decision
@@ -289,6 +289,8 @@ class StimulusLog:
             sentence = f"The group {name} was {change}."
             if old is not None:
                 sentence = f"The definition of {name} changed: {change}."
+                if replace(old, entitled=self._groups[name].entitled) == self._groups[name]:
+                    sentence = f"The groups beside {name} in its tree changed."
             of_group = {name: decisions.pop(name)} if name in decisions else {}
             self._keep(now_ns, sentence, frozenset({name}), of_group)
         if decisions:

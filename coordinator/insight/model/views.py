@@ -245,6 +245,8 @@ class HealthView:
     """null = nothing is to be recorded"""
     enforcement_path: str = "gate"
     """who holds traffic back: gate, native (the broker's own limiter), gate+native"""
+    proves_roles: bool = True
+    """whether clients can prove a role to the gate; without, all are anonymous"""
 
 
 @answer
@@ -367,6 +369,8 @@ class Explanation:
     round: int
     wants: tuple[WantView, ...]
     sentence: str
+    refused: int | None = None
+    """messages or bytes that failed at this sidecar's own broker since its start; null = none can"""
     minute: MinuteView | None = None
     """the last minute at this sidecar's own broker; null = another broker, or the past"""
     would_change: tuple[str, ...] = ()
@@ -377,6 +381,8 @@ class Explanation:
     """what the own broker's limiter adds, if that holds the limit; empty: a gate does"""
     round_the_gate: tuple[str, ...] = ()
     """the group's namespaces in which traffic goes round this sidecar's gate, in sentences"""
+    roles: tuple[str, ...] = ()
+    """the roles that this sidecar's gate counts against the group, longest held first, in sentences"""
     shadow: ShadowView | None = None
     """what the sidecar's shadow_law would make of it; null = none, or of the past"""
     story: StoryView | None = None

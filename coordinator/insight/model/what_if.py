@@ -34,6 +34,8 @@ def would_change(
     rows = state.usage.rows(name, dimension.monitoring_class)
     if group is None or group.limits.of(dimension) is None or subject not in rows:
         return ()
+    if group.entitled is not None:
+        return ()  # its part of the tree follows from the demand of the other groups, too
     case = _Case(state, group, dimension, rows, subject)
     now = case.split(group, rows)
     wants = now.claims[subject].wants

@@ -21,6 +21,8 @@ class TrafficTotal:
     bytes: int = 0
     messages_held_ns: int = 0
     bytes_held_ns: int = 0
+    messages_refused: int = 0
+    bytes_refused: int = 0
 
 
 class TrafficTotals:
@@ -39,6 +41,8 @@ class TrafficTotals:
             total.bytes += traffic.bytes
             total.messages_held_ns += traffic.messages_held_ns
             total.bytes_held_ns += traffic.bytes_held_ns
+            total.messages_refused += traffic.messages_refused
+            total.bytes_refused += traffic.bytes_refused
 
     def keep(self, groups: Collection[str]) -> None:
         """Forget all groups but these."""

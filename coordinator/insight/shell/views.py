@@ -11,12 +11,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from coordinator.core.certificate.statement import Certificate
+from coordinator.core.demand.observing import is_observed
 from coordinator.core.events import ConnectionState
-from coordinator.core.model import Dimension, Traffic
+from coordinator.core.handling import refuses
+from coordinator.core.model import Dimension, Traffic, Unit
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model import explain, shadow, what_if
+from coordinator.insight.model import explain, shadow, trees, what_if
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
+from coordinator.insight.model.sentences import handling_sentence
 from coordinator.insight.model.shadow import Comparison
+from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import Explanation, GroupView, HealthView, TaskView
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.ports import Catalogue, Clock, Recorder, RecorderHealth
@@ -90,6 +94,7 @@ class SidecarViews:
         """Explain a local limit; raises UnknownGroup and UnknownBroker."""
         now_ns = self._clock.now_ns()
         explanation = explain.explain(self._state, group, dimension, broker, now_ns)
+        explanation = self._with_handling(explanation)
         minute = None
         if explanation.broker == self._state.settings.broker:
             minute = self._seconds.view(group, dimension, now_ns)
@@ -97,6 +102,22 @@ class SidecarViews:
             return explanation
         said = (explanation.sentence, minute.sentence(explanation.local_limit))
         return replace(explanation, sentence=" ".join(filter(None, said)), minute=minute)
+
+    def _with_handling(self, explanation: Explanation) -> Explanation:
+        """Add the credit of the group and, of the own broker, what was refused."""
+        group = (self._state.groups or {})[explanation.group]
+        is_own = explanation.broker == self._state.settings.broker
+        if not is_own or explanation.cluster_limit is None or is_observed(group):
+            return explanation
+        of = explanation.dimension
+        total = self._totals.of(group.name, of.monitoring_class)
+        refused = total.messages_refused if of.unit is Unit.MESSAGES else total.bytes_refused
+        said = (explanation.sentence, handling_sentence(group, of, refused))
+        return replace(
+            explanation,
+            sentence=" ".join(filter(None, said)),
+            refused=refused if refuses(group, of) else None,
+        )
 
     def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
         """Return the changes that would raise a limited broker's target."""
@@ -113,6 +134,14 @@ class SidecarViews:
     def certificates(self, group: str) -> tuple[Certificate, ...]:
         """Return the most that a group's local limits can add up to now; raises UnknownGroup."""
         return explain.certificates(self._state, group, self._clock.now_ns())
+
+    def roots(self) -> tuple[str, ...]:
+        """Return the names of the roots of all trees of groups, sorted."""
+        return trees.roots(self._state)
+
+    def tree(self, group: str, dimension: Dimension) -> TreeView | None:
+        """Return the tree that a group belongs to; None if it belongs to none."""
+        return trees.tree_view(self._state, group, dimension)
 
     def catalogue(self) -> Catalogue:
         """Return the last copy of the store that arrived here; empty before the first."""

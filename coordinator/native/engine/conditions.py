@@ -64,6 +64,7 @@ class Observed:
         forgotten: native groups of which a broker knows no attachment.
         overflowing: namespaces of groups of which more passes than the broker's limiter would let.
         edited: records and attachments that others changed, and the time at which that was seen.
+        uncounted: namespaces with topics that the broker's metrics do not count readably.
         foreign: namespaces that Pulsar has in a group which is not known here, and that group.
         cannot: limits that a broker cannot enforce.
         strict: groups under the strict policy, which is not kept here.
@@ -81,6 +82,7 @@ class Observed:
     forgotten: tuple[str, ...] = ()
     overflowing: tuple[str, ...] = ()
     edited: dict[str, int] = field(default_factory=dict)
+    uncounted: tuple[str, ...] = ()
     foreign: dict[str, str] = field(default_factory=dict)
     cannot: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
@@ -149,6 +151,13 @@ def _of_connection(seen: Observed) -> Iterator[Condition]:
     if seen.counters_error:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file"
         yield Condition("counters", f"counters cannot be read: {seen.counters_error}", fix)
+    if seen.uncounted:
+        text = (
+            "topics have names that the broker's metrics cannot hold (a line feed, or a backslash at the "
+            f"end), so their demand is not seen: {_listed(seen.uncounted)}"
+        )
+        fix = "delete those topics; the broker limits them all the same"
+        yield Condition("uncounted", text, fix)
 
 
 def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[Condition]:

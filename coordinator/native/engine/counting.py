@@ -7,7 +7,7 @@ earlier values are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +36,22 @@ class TopicCount(NamedTuple):
     producers: int = 0
     consumers: int = 0
     throttles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CounterReading:
+    """All counters of a broker, as it answered once.
+
+    Args:
+        topics: the counters of each topic.
+        started_s: when the broker's process started, in seconds of the epoch; None: it does not say.
+        uncounted: namespaces, not all of them if there are many, with topics or subscriptions whose
+            names the broker's metrics cannot hold; they are missing in the counters.
+    """
+
+    topics: Sequence[TopicCount]
+    started_s: float | None = None
+    uncounted: Collection[str] = ()
 
 
 @dataclass(slots=True)

@@ -136,9 +136,9 @@ class NativeGroup:
                 pacer.set_limit(part.rate, now_ns, told=target * scale // WHOLE)
 
     def target(self) -> Amounts:
-        """The publish rates here per second, less the trim."""
+        """The publish rates here per second, less the trim, to the nearest whole message."""
         messages, bytes_ = (
-            0 if part is None else part.rate * trim.permille // WHOLE
+            0 if part is None else (part.rate * trim.permille + WHOLE // 2) // WHOLE
             for part, trim in zip(self.parts, self.trims, strict=True)
         )
         return Amounts(messages, bytes_)

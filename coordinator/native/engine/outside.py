@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.table import Statement
 
@@ -119,6 +119,6 @@ class NativeAdmin(Protocol):
 class BrokerCounters(Protocol):
     """The counters of all topics on the own broker."""
 
-    async def read(self) -> Sequence[TopicCount]:
+    async def read(self) -> CounterReading:
         """Return the present counters. Raises BrokerUnreachable, Refused."""
         ...

@@ -25,28 +25,35 @@ from typing import Final
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
-    MonitoringClass,
-    NamespaceKey,
     NamespaceTraffic,
     Rates,
     Traffic,
 )
 from coordinator.native.engine.counting import NamespaceCount
+from coordinator.native.engine.early import EarlyTopics
 from coordinator.native.engine.entries import (
     NOTHING,
     Amounts,
     Record,
     capacity_of,
     entry_of,
-    record_of,
 )
 from coordinator.native.engine.group import NativeGroup, NativeView
 from coordinator.native.engine.parts import split
 from coordinator.native.engine.rest import differ, rest, scale
 from coordinator.native.engine.sets import GroupSet, name_of, sets_of
 from coordinator.native.engine.standing_in import rows_to_stand_in_for
-from coordinator.native.engine.table import REST, WRITES_WITHIN_NS, Statement, Table
+from coordinator.native.engine.table import (
+    REST,
+    WRITES_WITHIN_NS,
+    Statement,
+    Table,
+    speaks_within_ns,
+)
+from coordinator.native.engine.traffic import of_groups, of_namespaces
 from coordinator.native.engine.trim import WHOLE
+from coordinator.native.engine.turns import in_turn, used
+from coordinator.native.engine.wholes import Wholes
 
 _REST_AGE_NS: Final = NANOS_PER_SECOND
 _TAKES_OVER_WITHIN_NS: Final = 10 * NANOS_PER_SECOND
@@ -81,16 +88,17 @@ class Steering:
         behind_gate: bool = False,
     ) -> None:
         self._cluster_group = cluster_group
-        self._record_permille = WHOLE + margin_permille
-        self._headroom_permille = WHOLE + headroom_permille
-        self._entry_permille = self._record_permille if behind_gate else WHOLE
+        self._wholes = Wholes(margin_permille, headroom_permille)
+        self._entry_permille = self._wholes.record_permille if behind_gate else WHOLE
         self.behind_gate = behind_gate
         self.interval_s = 1
         #: In whose name this broker's entries are; empty until it is known.
         self.own_url = ""
         self.table = Table()
+        self.early = EarlyTopics()
+        #: When the broker was last seen to start.
+        self._broker_started_ns = 0
         self._limits: dict[str, Rates] = {}
-        self._whole: dict[str, Rates] = {}
         self._attachments = Attachments()
         self._existing: frozenset[str] = frozenset()
         self._sets: Mapping[str, GroupSet] = {}
@@ -134,9 +142,9 @@ class Steering:
         """Remove a group's local limits."""
         self._limits.pop(group, None)
 
-    def set_whole(self, limits: Mapping[str, Rates]) -> None:
-        """Take the limits of all groups for the cluster; of observed groups, none."""
-        self._whole = dict(limits)
+    def set_whole(self, limits: Mapping[str, Rates], in_trees: Iterable[str] = ()) -> None:
+        """Take the limits of all groups, of observed ones none, and which of them belong to trees."""
+        self._wholes.take(limits, in_trees)
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Take the attachments."""
@@ -163,7 +171,7 @@ class Steering:
     def take(self, said: Statement, now_ns: int) -> bool:
         """Take a message of the topic; tell whether entries have to be written again."""
         self.table.take(said, self.interval_s, now_ns)
-        if said.broker in self._stood_in_for:
+        if said.broker == REST or said.broker in self._stood_in_for:
             return not said.sidecar
         if said.broker != self.own_url:
             return False
@@ -173,6 +181,12 @@ class Steering:
             for native in self._natives.values()
             if native.name in self._written
         )
+
+    def broker_started(self, now_ns: int) -> None:
+        """Take the news that the own broker is a new process."""
+        self._broker_started_ns = now_ns
+        self.table.broker_started(self.own_url)
+        self.early.broker_started(self.natives, self.interval_s, now_ns)
 
     def count(
         self, counts: Mapping[str, NamespaceCount], elapsed_ns: int, now_ns: int
@@ -186,6 +200,9 @@ class Steering:
                 continue
             totals.setdefault(groups, NamespaceCount()).add(count)
             self._namespaces.setdefault(namespace, NamespaceCount()).add(count)
+        if self.early.is_expected:
+            loaded = {name: name_of(self._sets[name]) for name in counts if name in self._sets}
+            self.early.poll(loaded, lambda name: self.table.names(self.own_url, name), now_ns)
         for groups, native in self._natives.items():
             native.counted(totals.get(groups, NamespaceCount()), elapsed_ns, now_ns)
         connected: dict[str, tuple[int, int]] = {}
@@ -212,31 +229,32 @@ class Steering:
 
     def records(self) -> dict[str, Record]:
         """Return the records as they should be in Pulsar."""
-        permille = self._headroom_permille
-        return {
-            native.name: record_of(_times(self._room(groups), permille), self.interval_s)
-            for groups, native in self._natives.items()
-        }
+        record, interval_s = self._wholes.record, self.interval_s
+        return {each.name: record(groups, interval_s) for groups, each in self._natives.items()}
 
     def least_records(self) -> dict[str, Record]:
         """Return the lowest records under which the limits can be reached."""
-        return {
-            native.name: record_of(self._room(groups), self.interval_s)
-            for groups, native in self._natives.items()
-        }
+        record, interval_s = self._wholes.least_record, self.interval_s
+        return {each.name: record(groups, interval_s) for groups, each in self._natives.items()}
 
     def attachments(self) -> dict[str, str]:
         """Return the native group that each namespace should be attached to in Pulsar."""
         return {namespace: name_of(groups) for namespace, groups in self._sets.items()}
 
-    def is_used(self, name: str) -> bool:
-        """Return whether any message is published to a native group, here or elsewhere."""
+    def is_used(self, name: str, now_ns: int) -> bool:
+        """Return whether messages are published to a native group, here or elsewhere, or may be.
+
+        After a start that is known once every broker had the time to report.
+        """
+        listened_ns = 0 if self._started_ns is None else now_ns - self._started_ns
+        if listened_ns <= speaks_within_ns(self.interval_s):
+            return True
         here = any(
             native.name == name
             and any(pacer.rate or pacer.held_permille for pacer in native.pacers)
             for native in self._natives.values()
         )
-        return here or any(self.table.others(self.own_url, name))
+        return here or self.table.is_used_by_others(self.own_url, name, self.interval_s, now_ns)
 
     @property
     def tenants(self) -> frozenset[str]:
@@ -257,41 +275,19 @@ class Steering:
             return frozenset()  # it hears nothing, not even itself
         speaking = self.table.speaking(self._stood_in_for, self.interval_s, now_ns)
         brokers = {self.own_url, *speaking}
-        return self.table.forgotten(brokers, attached_ns, self.interval_s, now_ns)
+        known_ns = {
+            group: max(at_ns, self._broker_started_ns) for group, at_ns in attached_ns.items()
+        }
+        return self.table.forgotten(brokers, known_ns, self.interval_s, now_ns)
 
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """Return the traffic since the last call, of every group with participants or news."""
-        sums: dict[tuple[str, MonitoringClass], list[int]] = {}
-        for native in self._natives.values():
-            for monitoring_class, row in native.taken(now_ns):
-                for group in native.groups:
-                    total = sums.setdefault((group, monitoring_class), [0] * 6)
-                    bound = [not part or part.binding in ("", group) for part in native.parts]
-                    for index in (0, 1, 4, 5):
-                        total[index] += row[index]
-                    for index in (2, 3):
-                        total[index] = max(total[index], row[index] * bound[index - 2])
-        return tuple(
-            Traffic(group, monitoring_class, *total)
-            for (group, monitoring_class), total in sums.items()
-            if any(total)
-        )
+        return of_groups(self._natives.values(), now_ns)
 
     def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """Return the counts of each namespace since the last call, poll by poll."""
         found, self._namespaces = self._namespaces, {}
-        rows = []
-        for namespace, count in found.items():
-            tenant, _, local = namespace.partition("/")
-            groups = self._sets.get(namespace, ())
-            for monitoring_class, messages, size in (
-                (MonitoringClass.PUBLISH, count.messages, count.bytes),
-                (MonitoringClass.DISPATCH, count.out_messages, count.out_bytes),
-            ):
-                if messages or size:
-                    key = NamespaceKey(tenant, local, groups, monitoring_class)
-                    rows.append(NamespaceTraffic(key, messages, size))
-        return tuple(rows)
+        return of_namespaces(found, self._sets)
 
     def decide(self, now_ns: int) -> None:
         """Compute the parts and entries from the present facts."""
@@ -302,13 +298,14 @@ class Steering:
                 wants[unit][groups] = None if pacer.held_permille else rate
         messages = split(self._local(bytes_=False), wants[0])
         bytes_ = split(self._local(bytes_=True), wants[1])
-        shared = Counter(group for groups in self._natives for group in groups)
+        users = Counter(group for groups in self._natives for group in groups)
         for groups, native in self._natives.items():
             parts = messages[groups], bytes_[groups]
-            if all(shared[group] == 1 for group in groups) and not self.behind_gate:
+            is_alone = all(users[group] == 1 for group in groups)
+            if is_alone and not self._wholes.is_of_a_tree(groups) and not self.behind_gate:
                 parts = native.lend(
                     parts,
-                    self._whole_of(groups),
+                    self._wholes.of(groups),
                     self._entries(native, now_ns),
                     self.table.members,
                     now_ns,
@@ -317,6 +314,8 @@ class Steering:
             target = native.target()
             scaled = Amounts(*(rate * self._entry_permille // WHOLE for rate in target))
             native.entry = entry_of(scaled, self.interval_s)
+            if not self.behind_gate and self._wholes.takes_turns(groups, self.interval_s):
+                native.entry = in_turn(native.entry, self.interval_s, now_ns)
 
     def to_write(self, now_ns: int) -> Iterator[tuple[str, Mapping[str, Amounts]]]:
         """Yield the rows to write now, by broker; the own one always."""
@@ -430,19 +429,6 @@ class Steering:
         )
         return Amounts(messages, bytes_)
 
-    def _room(self, groups: GroupSet) -> Rates:
-        """Return the limits that a native group's record must allow: its least limit, and the margin."""
-        return _times(self._whole_of(groups), self._record_permille)
-
-    def _whole_of(self, groups: GroupSet) -> Rates:
-        """Return a native group's limits for all brokers together, the least of its groups."""
-        whole = [self._whole[group] for group in groups if group in self._whole]
-        messages = [rates.publish_messages for rates in whole if rates.publish_messages is not None]
-        sizes = [rates.publish_bytes for rates in whole if rates.publish_bytes is not None]
-        return Rates(
-            publish_messages=min(messages, default=None), publish_bytes=min(sizes, default=None)
-        )
-
     def _scales(self, native: NativeGroup) -> tuple[int, int]:
         record = self._records.get(native.name)
         if record is None:
@@ -462,7 +448,7 @@ class Steering:
         is_wrong = False
         for native in self._natives.values():
             seen = self.table.of(REST, native.name)
-            wanted_rest = self._rest_of(native)
+            wanted_rest = self._rest_of(native, now_ns)
             if wanted_rest is None:
                 continue
             if any(wanted_rest) or any(seen):
@@ -471,29 +457,34 @@ class Steering:
         is_old = self.table.age_ns(REST, now_ns) > _REST_AGE_NS
         return wanted if is_wrong or (is_old and any(map(any, wanted.values()))) else {}
 
-    def _rest_of(self, native: NativeGroup) -> Amounts | None:
+    def _rest_of(self, native: NativeGroup, now_ns: int) -> Amounts | None:
         """Return the room in its record beyond all entries; None while that is unknown."""
         record = self._records.get(native.name)
         if record is None or native.name not in self._written:
             return None
         others = self.table.others(self.own_url, native.name)
-        wanted = record_of(self._room(native.groups), self.interval_s)
+        if self._wholes.is_of_a_tree(native.groups):
+            most: tuple[int | None, int | None] = self._steered(native, others, now_ns)
+        else:
+            room = self._wholes.room(native.groups)
+            most = used(room, self.table.members, self.interval_s)
         amounts = [
-            rest(capacity, most, own + other, self.interval_s)
-            for capacity, most, own, other in zip(
-                capacity_of(record, self.interval_s),
-                capacity_of(wanted, self.interval_s),
-                native.entry,
-                others,
-                strict=True,
+            rest(capacity, whole, own + other, self.interval_s)
+            for capacity, whole, own, other in zip(
+                capacity_of(record, self.interval_s), most, native.entry, others, strict=True
             )
         ]
         return Amounts(*amounts)
 
-
-def _times(rates: Rates, permille: int) -> Rates:
-    messages, size = rates.publish_messages, rates.publish_bytes
-    return Rates(
-        publish_messages=None if messages is None else messages * permille // WHOLE,
-        publish_bytes=None if size is None else size * permille // WHOLE,
-    )
+    def _steered(self, native: NativeGroup, others: Amounts, now_ns: int) -> tuple[int, int]:
+        """Return what the entries of all sidecars stand for, per second: the group's part of its tree."""
+        orphans = [
+            self.table.of(broker, native.name)
+            for broker in self.table.orphans(self.interval_s, now_ns)
+            if broker != self.own_url
+        ]
+        messages, bytes_ = (
+            -(-(own + other - sum(orphan[unit] for orphan in orphans)) // self.interval_s)
+            for unit, (own, other) in enumerate(zip(native.entry, others, strict=True))
+        )
+        return messages, bytes_

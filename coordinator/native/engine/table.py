@@ -2,8 +2,11 @@
 
 A broker's row holds the last entry written in its name. There are three kinds of writers: the broker
 itself (at most five intervals apart, with traffic or without), a sidecar, and *strangers*: other
-processes that write in a broker's name. Rows never expire at the brokers, so the row of a broker which is
-gone has to be set to 0.
+processes that write in a broker's name. A broker's report within a second of a sidecar's entry is written
+over at once, so the row keeps the entry: a rest that makes up for a report, which covers a part of an
+interval or several of them, would outlive writers that die at that moment. What a stranger writes is in
+the row, so that it is noticed wherever it was written. Rows never expire at the brokers, so the row of a
+broker which is gone has to be set to 0.
 
 A broker is *silent* when it has not reported itself for longer than the five intervals in which it must;
 one that had a sidecar already after two, since it reports about once an interval while it has traffic.
@@ -90,10 +93,17 @@ class _Row:
     #: The amounts that its sidecar last wrote, and when.
     entries: dict[str, Amounts] = field(default_factory=dict)
     written_ns: int = 0
+    #: By group, when a sidecar last wrote its amounts, the broker's own or one that stands in.
+    steered_ns: dict[str, int] = field(default_factory=dict)
     #: The groups that the broker's own last report named, of those that are known here.
     named: frozenset[str] = frozenset()
     seen_ns: int = 0
     began_ns: int = 0
+
+    def is_steered(self, group: str, now_ns: int) -> bool:
+        """Return whether a sidecar has just written its amounts of a group, and will again."""
+        steered_ns = self.steered_ns.get(group)
+        return steered_ns is not None and now_ns - steered_ns <= WRITES_WITHIN_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +132,30 @@ class Table:
         if row is None:
             row = self._add(said.broker, now_ns)
         amounts_by_group = self._kept(said)
-        row.amounts.update(amounts_by_group)
         row.seen_ns = now_ns
         if said.sidecar:
-            if said.broker != REST and not said.stands_in:
+            row.amounts.update(amounts_by_group)
+            if said.broker == REST:
+                return
+            row.steered_ns.update(dict.fromkeys(amounts_by_group, now_ns))
+            if not said.stands_in:
                 row.sidecar, row.had_sidecar = said.sidecar, True
                 row.entries.update(amounts_by_group)
                 row.written_ns = now_ns
             return
-        # A broker has one producer; while that one reports, another one is a stranger's.
-        apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
-        heard = row.spoke_ns is not None and now_ns - row.spoke_ns <= apart_ns
-        if heard and row.producer != said.producer:
+        # A broker has one producer; while that one reports, another is a stranger's. The rest has none.
+        heard = row.spoke_ns is not None and now_ns - row.spoke_ns <= speaks_within_ns(interval_s)
+        if said.broker == REST or (heard and row.producer != said.producer):
+            row.amounts.update(amounts_by_group)
             self._strangers[said.broker, said.producer] = now_ns
             if len(self._strangers) > _STRANGERS_MAX:
                 del self._strangers[next(iter(self._strangers))]
             return
+        row.amounts.update(
+            (group, amounts)
+            for group, amounts in amounts_by_group.items()
+            if not row.is_steered(group, now_ns)
+        )
         row.spoke_ns, row.producer = now_ns, said.producer
         row.named = said.named & self._groups
         row.reported.update(
@@ -164,6 +182,12 @@ class Table:
             for group in row.amounts
             if group not in names
         }
+
+    def broker_started(self, broker: str) -> None:
+        """Take the news that a broker is a new process: with a new producer, and no group yet."""
+        row = self._rows.get(broker)
+        if row is not None:
+            row.spoke_ns, row.producer, row.named = None, "", frozenset()
 
     @property
     def members(self) -> int:
@@ -220,7 +244,7 @@ class Table:
 
     def unsteered(self, interval_s: int, now_ns: int) -> tuple[str, ...]:
         """Return the brokers that report and have no live sidecar, once it had the time to write."""
-        apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
+        apart_ns = speaks_within_ns(interval_s)
         return tuple(
             name
             for name, row in self._without_sidecar()
@@ -281,6 +305,19 @@ class Table:
         row = self._rows.get(broker)
         return (NOTHING, None) if row is None else row.reported.get(group, (NOTHING, None))
 
+    def is_used_by_others(self, own: str, group: str, interval_s: int, now_ns: int) -> bool:
+        """Return whether another broker has reported use of a group of late.
+
+        Rows do not tell: the entry of an idle broker is its part of what is left over.
+        """
+        since_ns = now_ns - speaks_within_ns(interval_s)
+        reports = (
+            row.reported[group]
+            for name, row in self._rows.items()
+            if name != own and group in row.reported
+        )
+        return any(any(amounts) and at_ns >= since_ns for amounts, at_ns in reports)
+
     def speaking(self, brokers: Iterable[str], interval_s: int, now_ns: int) -> Iterator[str]:
         """Yield those of some brokers that have just reported, as they do with traffic."""
         within_ns = _NAMED_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
@@ -326,6 +363,11 @@ class Table:
                 self._unknown.discard((oldest, group))
         row = self._rows[broker] = _Row(seen_ns=now_ns, began_ns=now_ns)
         return row
+
+
+def speaks_within_ns(interval_s: int) -> int:
+    """Return the time within which each broker reports itself."""
+    return SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
 
 
 def _writes(row: _Row, now_ns: int) -> bool:

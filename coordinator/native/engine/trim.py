@@ -1,18 +1,28 @@
 """The trim: removes the excess of batches and many producers from a broker's entry.
 
 The message that empties the bucket passes whole, and at each interval all waiting producers are released
-at
-once: up to one batch of each more than the quota. Only the broker's counters show the size of this
-excess. While a producer waits all the time a broker should admit its limit, so the amount that it admits
-over many intervals, divided by the limit, is the factor by which its entry is too high.
+at once: up to one batch of each more than the quota. Only the broker's counters show the size of this
+excess. While a producer waits all the time a broker should admit its limit, so what it admits over some
+intervals beyond what the limit asks for is to be taken out of its entry.
 
-A measurement lasts until one lump more or less makes little difference, and starts when the broker has
-had the limit for two intervals. The factor moves by at most a tenth each time, never above 1 and never
-below `LEAST_PERMILLE`; the trimmed part goes into the rest, so that no other broker gets it.
+A broker admits a full bucket as an interval begins, which is a second of its quota, and its quota for
+each second after. So in a time T the limit asks for ``quota * (beginnings + T)``, and a time of n and a
+half intervals has n or n + 1 beginnings. A poll shows the beginnings in it by what it counted beyond the
+quota of its time, in whole buckets. Where all polls of a measurement together show a possible number, a
+few intervals are enough. Where producers offer little more than the limit buckets empty slowly, and polls
+show none: then it takes many intervals, in which a beginning more or less makes little difference.
+
+A measurement starts when the broker has had the limit for two intervals. The factor moves by at most a
+fifth each time, which is more than three batches of 50 of a limit of 1,000, never above 1 and never below
+`LEAST_PERMILLE`; the trimmed part goes into the rest, so that no other broker gets it. The excess is a
+number of batches in each interval, whatever the limit or the entry is: so it is subtracted, not divided
+by, and when the limit moves, the factor moves so that as much as before is taken out.
 """
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND
@@ -21,11 +31,17 @@ LEAST_PERMILLE: Final = 700
 WHOLE: Final = 1000
 
 _NOISE_PERMILLE: Final = 10
-"""A lump more in a look, or less; what is too little is taken for true, so that trims end."""
+"""A batch more in a look, or less; what is too little is taken for true, so that trims end."""
 
-_STEP_PERMILLE: Final = 100
-_INTERVALS: Final = 10
-_LEAST_S: Final = 10
+_NOISE: Final = 2
+"""Messages, or bytes, that turns (turns.py) move into a measurement or out of it. One goes on until they
+are within the noise, so that small limits are not trimmed for them."""
+
+_STEP_PERMILLE: Final = 200
+_INTERVALS: Final = 4
+"""Of a measurement in which each beginning of an interval was seen."""
+
+_MANY_INTERVALS: Final = 10
 
 
 class Trim:
@@ -36,14 +52,13 @@ class Trim:
     """
 
     __slots__ = (
-        "_admitted", "_due", "_elapsed_ns", "_interval_ns", "_limit", "_needed_ns", "_settling_ns",
+        "_admitted", "_beginnings", "_elapsed_ns", "_interval_ns", "_limit", "_settling_ns",
         "permille",
     )  # fmt: skip
 
     def __init__(self, interval_s: int) -> None:
         self._interval_ns = interval_s * NANOS_PER_SECOND
-        self._needed_ns = max(_LEAST_S, _INTERVALS * interval_s) * NANOS_PER_SECOND
-        self._admitted = self._due = self._elapsed_ns = self._limit = 0
+        self._admitted = self._beginnings = self._elapsed_ns = self._limit = 0
         #: Time until the broker has the limit for sure.
         self._settling_ns = 0
         #: Of what the limit asks for, in thousandths.
@@ -51,32 +66,58 @@ class Trim:
 
     def count(self, admitted: int, limit: int | None, elapsed_ns: int, *, held: bool) -> None:
         """Take a poll: the amount in a time at this limit, and whether a producer waited all of it."""
-        if limit is None or _moved(self._limit, limit) or not held:
-            self._limit = limit or 0
-            self._start(settling_ns=2 * self._interval_ns)
+        if limit is not None and _moved(self._limit, limit):
+            self._follow(limit)
+            self.unsettle()
+            return
+        if limit is None or not held:
+            self.unsettle()
             return
         if self._settling_ns > 0:
             self._settling_ns -= elapsed_ns
             return
         self._admitted += admitted
-        self._due += limit * elapsed_ns
+        self._beginnings += self._seen(admitted, limit, elapsed_ns)
         self._elapsed_ns += elapsed_ns
-        if self._elapsed_ns < self._needed_ns or not self._due:
+        asked = self._asked(limit)
+        if asked * _NOISE_PERMILLE < _NOISE * WHOLE:
             return
-        over_permille = self._admitted * NANOS_PER_SECOND * WHOLE // self._due - WHOLE
+        over_permille = math.floor(self._admitted * WHOLE / asked) - WHOLE
         if over_permille < 0 or over_permille > _NOISE_PERMILLE:
             step = max(-_STEP_PERMILLE, min(_STEP_PERMILLE, over_permille))
-            moved = self.permille * WHOLE // (WHOLE + step)
-            self.permille = max(LEAST_PERMILLE, min(WHOLE, moved))
-        self._start(settling_ns=2 * self._interval_ns)
+            self.permille = max(LEAST_PERMILLE, min(WHOLE, self.permille - step))
+        self.unsettle()
+
+    def _seen(self, admitted: int, limit: int, elapsed_ns: int) -> int:
+        """Return how many intervals began in the time of a poll: the full buckets that it counted."""
+        quota = Fraction(self.permille, WHOLE) * self._quota(limit)
+        if not quota:
+            return 0
+        buckets = admitted / quota - Fraction(elapsed_ns, NANOS_PER_SECOND)
+        return max(0, min(round(buckets), elapsed_ns // self._interval_ns + 1))
+
+    def _asked(self, limit: int) -> Fraction:
+        """Return what the limit asked for so far; 0 if that is not known yet."""
+        intervals = self._elapsed_ns // self._interval_ns
+        elapsed_s = Fraction(self._elapsed_ns, NANOS_PER_SECOND)
+        if intervals >= _INTERVALS and intervals <= self._beginnings <= intervals + 1:
+            return self._quota(limit) * (self._beginnings + elapsed_s)
+        return limit * elapsed_s if intervals >= _MANY_INTERVALS else Fraction()
+
+    def _quota(self, limit: int) -> Fraction:
+        """Return the quota per second with which a broker admits a limit; of turns it is the mean."""
+        return Fraction(limit * self._interval_ns, self._interval_ns + NANOS_PER_SECOND)
+
+    def _follow(self, limit: int) -> None:
+        """Take out of a new limit as much as of the old one."""
+        taken_out = self._limit * (WHOLE - self.permille)
+        self.permille = max(LEAST_PERMILLE, WHOLE - taken_out // max(1, limit))
+        self._limit = limit
 
     def unsettle(self) -> None:
-        """Ignore the traffic of the next two intervals."""
-        self._start(settling_ns=2 * self._interval_ns)
-
-    def _start(self, settling_ns: int) -> None:
-        self._admitted = self._due = self._elapsed_ns = 0
-        self._settling_ns = settling_ns
+        """Begin a measurement, after the next two intervals."""
+        self._admitted = self._beginnings = self._elapsed_ns = 0
+        self._settling_ns = 2 * self._interval_ns
 
 
 def _moved(before: int, after: int) -> bool:

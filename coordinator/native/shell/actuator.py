@@ -1,12 +1,9 @@
 """The shell of native enforcement: the ports of a gate, with no gate.
 
 Three loops, each of which survives all failures: one writes entries (at once when a setting changed or
-the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters, one keeps
-Pulsar's records and attachments (upkeep.py). Limits that only a gate can enforce are accepted and
-reported as not enforced (`conditions`), so that no reader believes them enforced.
-
-A poll takes the broker some milliseconds of processor, more with more topics. So polls are so far apart
-that they take at most `_COST` of the time, between `native_poll_seconds` and `_POLL_MAX_S`.
+the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters
+(polling.py), one keeps Pulsar's records and attachments (upkeep.py). Limits that only a gate can enforce
+are accepted and reported as not enforced (`conditions`), so that no reader believes them enforced.
 """
 
 from __future__ import annotations
@@ -14,16 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
+from coordinator.core.allocation.forest import resolve
 from coordinator.core.demand.observing import is_observed
+from coordinator.core.handling import Handling
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
     Member,
-    MonitoringClass,
     NamespaceTraffic,
     Rates,
     ResourceGroup,
@@ -38,40 +36,26 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    RoleView,
     UnknownTopicsView,
 )
+from coordinator.native.engine.beyond import beyond_brokers
 from coordinator.native.engine.conditions import NOT_NATIVE, Condition, Observed, conditions
-from coordinator.native.engine.counting import CounterBook
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import BrokerCounters, EntryTopic, NativeAdmin
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.views import NativeState
+from coordinator.native.shell.polling import Listener, Polling
 from coordinator.native.shell.upkeep import Upkeep
-from coordinator.ports import Catalogue, Clock, PortError
+from coordinator.ports import Catalogue, Clock
 
 WRITTEN_EVERY_S: Final = 0.2
-
-_COST: Final = 0.05
-_POLL_MAX_S: Final = 5.0
-_POLLS_JUDGED: Final = 8
-_LEAST_PER_BROKER: Final = 2
-"""Pulsar's least quota is 1 a second, and the bucket at each interval adds up to as much again."""
 
 _TAKES_EFFECT_NS: Final = NANOS_PER_SECOND
 """Entries that no broker has taken after this time are not waited for: reports must go on."""
 
 log = structlog.get_logger(__name__)
-
-
-class Listener(Protocol):
-    """Told at once of participants that come and go."""
-
-    def participants_changed(
-        self, group: str, monitoring_class: MonitoringClass, participants: int
-    ) -> None:
-        """Take the news that a group's first participant appeared here, or that its last one left."""
-        ...
 
 
 class NativeActuator:
@@ -107,21 +91,13 @@ class NativeActuator:
         self._broker = broker
         self._steering = steering
         self._topic = topic
-        self._counters = counters
         self._clock = clock
-        self._poll_s = self._polls_every_s = poll_s
         self._margin_permille = margin_permille
         self._seen = Observed()
         self._upkeep = Upkeep(steering, admin, self._seen, clock, service_url=service_url)
         if cluster_group:
             self._upkeep.look_at_all_tenants()
-        self._book = CounterBook()
-        self._polled_ns: int | None = None
-        self._took_s: deque[float] = deque(maxlen=_POLLS_JUDGED)
-        self._listener: Listener | None = None
-        self._resumed: Callable[[], None] | None = None
-        self._connected: dict[str, tuple[int, int]] = {}
-        self._quiet = False
+        self._polling = Polling(counters, steering, self._seen, clock, poll_s)
         self._limits: dict[str, Rates] = {}
         self._leased: set[str] = set()
         self._lease_until_ns: int | None = None
@@ -130,8 +106,11 @@ class NativeActuator:
         #: How much was told, how much of it is in entries that a broker has, and what waits for that.
         self._told = self._in_force = 0
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
+        #: Until the sidecar is told to stop.
+        self._writes = True
         self._unenforced: set[str] = set()
         self._groups: Mapping[str, ResourceGroup] = {}
+        self._attachments = Attachments()
         self._brokers = 1
         topic.watch(self._heard)
 
@@ -140,15 +119,16 @@ class NativeActuator:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_always())
             tasks.create_task(self._upkeep.run())
-            if self._poll_s:
-                tasks.create_task(self._poll_always())
+            if self._polling.is_wanted:
+                tasks.create_task(self._polling.run())
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """All definitions and attachments as they are now."""
         groups = {name: entry.group for name, entry in catalogue.groups.items()}
         self._upkeep.known = frozenset(groups)
-        whole = {name: group.limits for name, group in groups.items() if not is_observed(group)}
-        self._steering.set_whole(whole)
+        caps, forest = resolve(groups.values())
+        whole = {name: group.limits for name, group in caps.items() if not is_observed(group)}
+        self._steering.set_whole(whole, forest.root_of)
         self._groups = groups
         self._note_cannot()
         if not self._steering.behind_gate:
@@ -176,8 +156,8 @@ class NativeActuator:
             margin_permille=self._margin_permille,
             behind_gate=self._steering.behind_gate,
             topic=self._topic.health(),
-            polled_topics=self._book.topics,
-            poll_s=self._polls_every_s,
+            polled_topics=self._polling.topics,
+            poll_s=self._polling.every_s,
             groups=self._steering.views(),
             conditions=tuple(self.conditions(now_ns)),
         )
@@ -207,11 +187,11 @@ class NativeActuator:
 
     def listen(self, listener: Listener) -> None:
         """Tell this listener of participants from now on."""
-        self._listener = listener
+        self._polling.listener = listener
 
     def watch_traffic(self, resumed: Callable[[], None]) -> None:
         """Call this when traffic passes or waits again after a `collect` that found none."""
-        self._resumed = resumed
+        self._polling.resumed = resumed
 
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on, leased ones until the end of the lease."""
@@ -221,6 +201,9 @@ class NativeActuator:
             self._leased.add(group)
         self._steering.set_limits(group, self._in_effect(group))
         self._tell()
+
+    def set_handling(self, group: str, handling: Handling) -> None:
+        """Do nothing: brokers save up no credit and refuse nothing, which `beyond_brokers` tells."""
 
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""
@@ -238,12 +221,14 @@ class NativeActuator:
     def set_attachments(self, attachments: Attachments) -> None:
         """Count every topic against the groups of these attachments from now on."""
         self._steering.set_attachments(attachments)
+        self._attachments = attachments
+        self._note_cannot()
         self._upkeep.wanted.set()
         self._tell()
 
     def when_in_force(self, then: Callable[[], None]) -> None:
         """Call this when a broker has taken all entries that follow from the instructions so far."""
-        if self._in_force == self._told or not self._steering.writes():
+        if not self._writes or self._in_force == self._told or not self._steering.writes():
             then()
             return
         self._waiting.append((self._told, self._clock.now_ns(), then))
@@ -253,16 +238,30 @@ class NativeActuator:
     async def collect(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call."""
         traffic = self._steering.collect(self._clock.now_ns())
-        self._quiet = all(each.is_quiet for each in traffic)
+        self._polling.is_quiet = all(each.is_quiet for each in traffic)
         return traffic
 
     async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """Return the counts of each namespace since the last call."""
         return self._steering.namespace_traffic()
 
+    async def role_traffic(self) -> tuple[RoleView, ...]:
+        """Return nothing: a broker's own limiter knows no roles."""
+        return ()
+
     async def published_topics(self) -> frozenset[str]:
         """Return the full names of the topics that producers are connected to."""
-        return self._book.published_topics
+        return self._polling.published_topics
+
+    def stop_writing(self) -> None:
+        """Leave all rows as they are, and let nothing wait for an entry.
+
+        Sidecars that stop together see each other leave. The last one would write entries and a rest for
+        brokers that it has just begun to stand in for, and no sidecar would be left to take them back.
+        """
+        self._writes = False
+        self._in_force = self._told
+        self._settle()
 
     async def drain(self, timeout_s: float) -> None:
         """Return at once: clients are the broker's."""
@@ -281,8 +280,7 @@ class NativeActuator:
 
     async def figures(self) -> GateFigures:
         """Return the participants of limited namespaces, as of the last poll; nothing is held here."""
-        producers = sum(each[0] for each in self._connected.values())
-        consumers = sum(each[1] for each in self._connected.values())
+        producers, consumers = self._polling.participants()
         return GateFigures(
             connections=0,
             producers=producers,
@@ -375,6 +373,8 @@ class NativeActuator:
             self._settle()
 
     def _write(self) -> None:
+        if not self._writes:
+            return
         now_ns = self._clock.now_ns()
         for group in self._leased:
             self._steering.set_limits(group, self._in_effect(group))
@@ -406,51 +406,6 @@ class NativeActuator:
             self._waiting.popleft()
             then()
 
-    async def _poll_always(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            began_s = loop.time()
-            try:
-                await self._poll()
-                self._seen.counters_error = ""
-            except PortError as error:
-                if str(error) != self._seen.counters_error:
-                    log.warning("counters cannot be read", reason=str(error))
-                self._seen.counters_error = str(error)
-            took_s = loop.time() - began_s
-            self._took_s.append(took_s)
-            # The shortest of several: a busy machine makes a poll long, but not expensive.
-            self._polls_every_s = min(_POLL_MAX_S, max(self._poll_s, min(self._took_s) / _COST))
-            await asyncio.sleep(max(0.0, self._polls_every_s - took_s))
-
-    async def _poll(self) -> None:
-        began_ns = self._clock.now_ns()
-        counts = await self._counters.read()
-        now_ns = self._clock.now_ns()
-        # The counters are of some moment in between.
-        at_ns = (began_ns + now_ns) // 2
-        elapsed_ns = at_ns - self._polled_ns if self._polled_ns is not None else 0
-        self._polled_ns = at_ns
-        found = self._book.poll(counts)
-        connected = self._steering.count(found, elapsed_ns, now_ns)
-        log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
-        self._tell_participants(connected)
-        if self._quiet and self._resumed is not None:
-            self._quiet = False
-            self._resumed()
-
-    def _tell_participants(self, connected: dict[str, tuple[int, int]]) -> None:
-        before, self._connected = self._connected, connected
-        if self._listener is None:
-            return
-        for group in before.keys() | connected.keys():
-            were, are = before.get(group, (0, 0)), connected.get(group, (0, 0))
-            for index, monitoring_class in enumerate(
-                (MonitoringClass.PUBLISH, MonitoringClass.DISPATCH)
-            ):
-                if bool(were[index]) != bool(are[index]):
-                    self._listener.participants_changed(group, monitoring_class, are[index])
-
     # Within.
 
     def _heard(self, said: Statement) -> None:
@@ -479,15 +434,6 @@ class NativeActuator:
 
     def _note_cannot(self) -> None:
         """Collect all limits that no broker's own limiter can hold; a gate before it holds them."""
-        if self._steering.behind_gate:
-            return
-        cannot = set(self._unenforced)
-        for name, group in self._groups.items():
-            limits = group.limits
-            if (limits.dispatch_messages, limits.dispatch_bytes) != (None, None):
-                cannot.add(f"dispatch of {name}")
-            least = self._brokers * _LEAST_PER_BROKER
-            for limit in (limits.publish_messages, limits.publish_bytes):
-                if limit is not None and limit < least:
-                    cannot.add(f"publishing of {name} below {least} a second")
-        self._seen.cannot = (*sorted(cannot),)
+        if not self._steering.behind_gate:
+            beyond = beyond_brokers(self._groups, self._attachments, self._brokers)
+            self._seen.cannot = (*sorted({*self._unenforced, *beyond}),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinator.core.handling import Handling
 from coordinator.core.model import Attachments, Rates, Traffic
 from coordinator.core.topics import names_scalable
 from coordinator.native.shell.actuator import NativeActuator
@@ -27,6 +28,10 @@ class GateAndNative:
         self._gate.set_limits(group, limits, leased=leased)
         if not names_scalable(group):  # brokers cannot limit a topic by its segments
             self._native.set_limits(group, limits, leased=leased)
+
+    def set_handling(self, group: str, handling: Handling) -> None:
+        """Handle a group's traffic in this way from now on; only the gate can."""
+        self._gate.set_handling(group, handling)
 
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""

@@ -20,7 +20,8 @@ that hears of a move to another group does so, too; each lets the whole record p
 that was loaded before its broker knew the group has no limiter at all (overflow.py). So a namespace is
 attached a second after its group was seen, and *attached again*, which changes nothing but tells all
 brokers and topics, where a broker does not name the group in its reports, or lets too much pass: by the
-broker's own sidecar, or by the one that stands in for that.
+broker's own sidecar, or by the one that stands in for that. After its broker's start a sidecar does so
+for all topics that were loaded early (early.py).
 """
 
 from __future__ import annotations
@@ -150,6 +151,7 @@ class Upkeep:
         for namespace, name in ({**gone, **attachments}).items():
             await self._look_at_attachment(namespace, name)
         self._note_attached(now_ns)
+        await self._attach_early()
         await self._attach_again(now_ns)
 
     async def _look_at_facts(self) -> None:
@@ -189,7 +191,8 @@ class Upkeep:
             self._note_right(key, wanted)
             return
         has_room = seen is not None and not _rises(seen, least)
-        lag_ns = UNUSED_AFTER_NS if has_room and self._steering.is_used(name) else 0
+        waits = has_room and self._steering.is_used(name, self._clock.now_ns())
+        lag_ns = UNUSED_AFTER_NS if waits else 0
         is_edit = key in self._right and seen not in of_late
 
         async def write() -> None:
@@ -226,6 +229,15 @@ class Upkeep:
         attached = {str(group) for (what, _), group in self._right.items() if what == "namespace"}
         self._attached_ns = {group: self._attached_ns.get(group, now_ns) for group in attached}
 
+    async def _attach_early(self) -> None:
+        early = self._steering.early
+        self._unconfirmed = self._unconfirmed or early.is_expected
+        while early.due:
+            namespace, name = next(iter(early.due.items()))
+            if await self._renew(namespace, name):
+                log.info("attached again after the broker's start", name=namespace, to=name)
+            early.due.pop(namespace, None)
+
     async def _attach_again(self, now_ns: int) -> None:
         if self._seen.facts is None or self._seen.facts.transport != TRANSPORT:
             return  # such a broker reports nothing
@@ -242,9 +254,15 @@ class Upkeep:
             del self._again[name]
         due = {name for name in set(again.values()) if self._is_due_again(name, now_ns)}
         for namespace, name in sorted(again.items()):
-            if name in due and await self._admin.group_of(namespace) == name:
-                await self._admin.attach(namespace, name)
+            if name in due and await self._renew(namespace, name):
                 log.warning("attached again", name=namespace, to=name, forgotten=name in forgotten)
+
+    async def _renew(self, namespace: str, group: str) -> bool:
+        """Attach a namespace again, unless others have moved it; return whether it was."""
+        is_attached = await self._admin.group_of(namespace) == group
+        if is_attached:
+            await self._admin.attach(namespace, group)
+        return is_attached
 
     def _is_due_again(self, group: str, now_ns: int) -> bool:
         if group not in self._again:

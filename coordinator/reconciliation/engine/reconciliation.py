@@ -12,6 +12,7 @@ charge. While the gate itself counts namespaces together, as it has too many, th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +27,7 @@ from coordinator.insight.model.reconciliation_views import (
 )
 from coordinator.reconciliation.engine.account import NamespaceAccount, Rate
 from coordinator.reconciliation.engine.counting import NOTHING, GateBook, Increase, PublishedCount
-from coordinator.reconciliation.engine.ways import WayFinding, stranded_view
+from coordinator.reconciliation.engine.ways import WayFinding, stranded_view, uncounted_view
 
 NAMESPACES_MAX: Final = 10_000
 """The most accounts."""
@@ -45,6 +46,9 @@ GATE_OTHERS: Final = "(others)/(others)"
 
 PULSARS_OWN: Final = "pulsar/system"
 """The namespace of Pulsar's own topics; brokers publish to them over their internal listener."""
+
+_HEALTH_CHECKS: Final = re.compile(r"pulsar/(?:[^/]+/)?[^/:]+:[0-9]+")
+"""A broker's own namespace, to which it publishes when it is asked for its health."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class ReconciliationState:
         charges: whether escaped traffic is charged to groups.
         escapes: the namespaces in which traffic escaped, the largest rate first.
         others: escaped in further namespaces.
+        uncounted: namespaces in which the broker does not count all topics readably.
         stranded: clients that do not reach the gate though the broker serves their topic.
     """
 
@@ -119,6 +124,7 @@ class ReconciliationState:
     charges: bool = False
     escapes: tuple[Escape, ...] = ()
     others: PublishedCount = NOTHING
+    uncounted: tuple[str, ...] = ()
     stranded: tuple[StrandedClient, ...] = ()
 
     def view(self) -> ReconciliationView:
@@ -133,6 +139,7 @@ class ReconciliationState:
             charges=self.charges,
             escapes=tuple(escape.view() for escape in self.escapes),
             other_messages=self.others.messages,
+            uncounted=tuple(map(uncounted_view, self.uncounted)),
             stranded=tuple(map(stranded_view, self.stranded)),
         )
 
@@ -141,7 +148,7 @@ class Reconciliation:
     """Every namespace's account.
 
     Args:
-        exempt: namespaces that are not compared, beside Pulsar's own.
+        exempt: namespaces that are not compared, beside Pulsar's own and those of health checks.
         cluster_group: the group that all traffic counts against; empty is none.
         namespaces_max: the most accounts.
         series_max: the most namespaces with totals of their own.
@@ -174,6 +181,8 @@ class Reconciliation:
         self.readings = 0
         self.left_out = 0
         self.others = NOTHING
+        #: Namespaces, in order, of which the last reading missed topics.
+        self.uncounted: tuple[str, ...] = ()
 
     @property
     def reconciled(self) -> int:
@@ -187,6 +196,7 @@ class Reconciliation:
         *,
         took_ns: int,
         now_ns: int,
+        uncounted: Collection[str] = (),
     ) -> Iterator[None]:
         """Take a reading, in steps of `STEP` namespaces; it is taken when the iterator ends.
 
@@ -195,7 +205,9 @@ class Reconciliation:
             gate_totals: the gate's counters, read after the broker's.
             took_ns: the time that the broker's answer took.
             now_ns: the time.
+            uncounted: namespaces of which the broker's answer misses topics.
         """
+        self.uncounted = tuple(sorted(frozenset(uncounted) - self.exempt))
         before_ns, self._read_ns = self._read_ns, now_ns
         elapsed_ns = 0 if before_ns is None else now_ns - before_ns
         self._interval_ns = elapsed_ns
@@ -208,6 +220,8 @@ class Reconciliation:
         for number, namespace in enumerate(sorted(named - self.exempt), 1):
             if not number % STEP:
                 yield
+            if _HEALTH_CHECKS.fullmatch(namespace):
+                continue
             account = self._accounts.get(namespace) or self._open(namespace, before_ns)
             if account is None:
                 continue
@@ -287,6 +301,11 @@ class Reconciliation:
             text = f"{broker}: {escape.sentence}"
             yield AlarmCondition(
                 AlarmKind.TRAFFIC_ROUND_THE_GATE, f"{broker} {escape.namespace}", text
+            )
+        for namespace in self.uncounted:
+            text = f"{broker}: {uncounted_view(namespace).sentence}"
+            yield AlarmCondition(
+                AlarmKind.TRAFFIC_ROUND_THE_GATE, f"{broker} {namespace} uncounted", text
             )
 
     def by_group(self) -> Mapping[str, Rate]:

@@ -28,7 +28,7 @@ from typing import Final
 
 from coordinator.insight.model.gate_views import StrandedClient
 from coordinator.insight.model.printable import printable
-from coordinator.insight.model.reconciliation_views import StrandedView
+from coordinator.insight.model.reconciliation_views import StrandedView, UncountedView
 
 _APPLICATION: Final = "application"
 _FUNCTIONS: Final = ("pulsar-function", "pulsar-source", "pulsar-sink")
@@ -88,6 +88,8 @@ _STRANDED_FIX: Final = (
     "set checkActiveBrokers to false; if none is, open the gates' port to that address"
 )
 
+_UNCOUNTED_FIX: Final = "list the namespace's topics (pulsar-admin topics list), and delete these"
+
 
 def stranded_view(client: StrandedClient) -> StrandedView:
     """Return a client that does not reach the gate, in words that are safe to show."""
@@ -99,6 +101,17 @@ def stranded_view(client: StrandedClient) -> StrandedView:
         sentence=f"clients at {host} have looked {topic} up {client.lookups} times and do not come to "
         "this gate, where they are led",
         fix=_STRANDED_FIX,
+    )
+
+
+def uncounted_view(namespace: str) -> UncountedView:
+    """Return a namespace of which the broker's metrics miss topics, in words that are safe to show."""
+    name = printable(namespace)
+    return UncountedView(
+        namespace=name,
+        sentence=f"topics of {name} have names that the broker's metrics cannot hold (a line feed, or a "
+        "backslash at the end), so traffic of theirs that goes round the gate is not seen",
+        fix=_UNCOUNTED_FIX,
     )
 
 

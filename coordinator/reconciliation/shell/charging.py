@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from coordinator.core.handling import Handling
 from coordinator.core.model import Attachments, Rates, Traffic
 from coordinator.ports import Clock, TrafficGate
 from coordinator.reconciliation.engine.account import Rate
@@ -35,6 +36,10 @@ class ChargedGate:
         """Enforce these local limits from now on, less the charge."""
         self._leased[group] = leased
         self._gate.set_limits(group, self._charges.set_limits(group, limits), leased=leased)
+
+    def set_handling(self, group: str, handling: Handling) -> None:
+        """Handle a group's traffic in this way from now on."""
+        self._gate.set_handling(group, handling)
 
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""

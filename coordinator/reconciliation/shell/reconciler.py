@@ -3,16 +3,13 @@
 One request reads the counters of all namespaces; the statistics of single topics are asked for only while
 a namespace has an unexplained difference, of `INSPECTED_MAX` topics at most, every `_FOUND_FOR_NS`.
 
-A reading takes the broker some milliseconds of processor, more with more topics. So readings are so far
-apart that they take at most ``reconcile_part`` of the time, between ``reconcile_seconds`` and
-`_INTERVAL_MAX_S`, with which the window of an account (engine/account.py) still has four readings.
+The time between readings is that of engine/spacing.py, with ``reconcile_seconds`` and ``reconcile_part``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -38,10 +35,9 @@ from coordinator.reconciliation.engine.reconciliation import (
     Reconciliation,
     ReconciliationState,
 )
+from coordinator.reconciliation.engine.spacing import Spacing
 from coordinator.reconciliation.engine.ways import KnownOrigins, ListedPublisher, WayFinding, find
 
-_INTERVAL_MAX_S: Final = 30.0
-_READINGS_JUDGED: Final = 8
 _COUNTS_PER_STEP: Final = 1_000
 """Counts that are taken before the loop has its turn: about 1 ms."""
 _NAMESPACES_INSPECTED_MAX: Final = 4
@@ -92,13 +88,11 @@ class Reconciler:
         self._reconciliation = reconciliation
         self.surroundings = surroundings
         self._clock = clock
-        self._interval_s = self._reads_every_s = interval_s
-        self._part = part
+        self._spacing = Spacing(interval_s, part)
         self._charge = charge
         self._record = record
         self._recorded_ns = clock.now_ns()
         self._book = BrokerBook()
-        self._took_s: deque[float] = deque(maxlen=_READINGS_JUDGED)
         self._error = ""
         #: Namespaces that are not compared.
         self.exempt = reconciliation.exempt
@@ -116,7 +110,7 @@ class Reconciler:
         accounts = self._reconciliation
         return ReconciliationState(
             is_on=True,
-            interval_s=self._reads_every_s,
+            interval_s=self._spacing.every_s,
             readings=accounts.readings,
             error=self._error,
             reconciled=accounts.reconciled,
@@ -124,6 +118,7 @@ class Reconciler:
             charges=self._charge is not None,
             escapes=tuple(accounts.escapes()),
             others=accounts.others,
+            uncounted=accounts.uncounted,
             stranded=self._stranded,
         )
 
@@ -156,14 +151,11 @@ class Reconciler:
                 if str(error) != self._error:
                     _log.warning("counters cannot be reconciled", reason=str(error))
                 self._error = str(error)
+                self._spacing.failed()
             else:
                 self._error = ""
-                self._took_s.append(took_s)
-                # The shortest of several: a busy machine makes a reading long, but not expensive.
-                self._reads_every_s = max(
-                    self._interval_s, min(_INTERVAL_MAX_S, min(self._took_s) / self._part)
-                )
-            await asyncio.sleep(max(0.0, began_s + self._reads_every_s - loop.time()))
+                self._spacing.succeeded(took_s)
+            await asyncio.sleep(max(0.0, began_s + self._spacing.every_s - loop.time()))
 
     async def read(self) -> float:
         """Take one reading; return how many seconds the counters took.
@@ -172,7 +164,8 @@ class Reconciler:
             PortError: the broker's counters cannot be read.
         """
         began_ns = self._clock.now_ns()
-        counts = await self._counters.read()
+        reading = await self._counters.read()
+        counts = reading.topics
         # After the broker's: see account.py.
         totals = await self._gate.published_totals()
         now_ns = self._clock.now_ns()
@@ -183,7 +176,9 @@ class Reconciler:
         increases = self._book.end()
         passed = {name: PublishedCount(*found) for name, found in totals.items()}
         took_ns = now_ns - began_ns
-        for _ in self._reconciliation.read(increases, passed, took_ns=took_ns, now_ns=now_ns):
+        for _ in self._reconciliation.read(
+            increases, passed, took_ns=took_ns, now_ns=now_ns, uncounted=reading.uncounted
+        ):
             await asyncio.sleep(0)
         await self._explain(increases)
         await self._look_for_stranded()

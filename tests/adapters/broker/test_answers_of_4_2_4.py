@@ -40,7 +40,7 @@ async def test_the_counters_of_a_namespace_are_read(
     async with MetricsCounters(
         "http://b", published_only=published_only, transport=transport
     ) as counters:
-        found = {(each.namespace, each.topic): each for each in await counters.read()}
+        found = {(each.namespace, each.topic): each for each in (await counters.read()).topics}
     count = found["rec/a", topic]
     assert (count.messages, count.bytes) == (1_300, 194_123)
 

@@ -5,6 +5,7 @@ What every source promises is in the contract (tests/contract/test_backlog_sourc
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -12,7 +13,7 @@ import httpx
 import pytest
 
 from coordinator.adapters.broker.backlog import HttpBacklogSource
-from coordinator.backlog.rules.model import BacklogQuota, Glance, Position
+from coordinator.backlog.rules.model import BacklogQuota, Glance, Position, QuotaPolicy
 from coordinator.ports import BrokerUnreachable, NotFound, Refused
 
 
@@ -22,11 +23,13 @@ def answering(status: int, body: str = "", headers: dict[str, str] | None = None
 
 
 def with_namespace(status: int) -> Any:
-    """A broker that says the quota of a namespace, and to all other questions this."""
+    """A broker that says the quota of a namespace, no default, and to all other questions this."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if "/namespaces/" in request.url.path:
             return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+        if request.url.path.endswith("/configuration/runtime"):
+            return httpx.Response(200, json={})
         return httpx.Response(status)
 
     return httpx.MockTransport(answer)
@@ -139,19 +142,90 @@ async def test_a_quota_policy_that_nobody_knows_is_told() -> None:
             await source.quota("persistent://a/b/c")
 
 
-async def test_a_broker_is_not_asked_to_combine_quotas() -> None:
-    """It would wait for its metadata store on the store's own thread."""
-    asked: list[str] = []
+def with_quotas(
+    topic: object, namespace: object, configuration: object, asked: list[str]
+) -> httpx.MockTransport:
+    """A broker that answers with these, and notes what it is asked."""
+    answers = {
+        "/persistent/a/b/c/backlogQuotaMap": topic,
+        "/namespaces/a/b/backlogQuotaMap": namespace,
+        "/brokers/configuration/runtime": configuration,
+        "/broker-stats/topics": {},
+    }
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(str(request.url).removeprefix("http://broker/admin/v2"))
-        quota = {"message_age": {"limitTime": 7}} if "/namespaces/" in asked[-1] else {}
-        return httpx.Response(200, json=quota)
+        return httpx.Response(200, json=answers[asked[-1]])
 
-    transport = httpx.MockTransport(answer)
+    return httpx.MockTransport(answer)
+
+
+SIZE = {"destination_storage": {"limitSize": 5, "policy": "producer_exception"}}
+NO_SIZE = {"destination_storage": {"limitSize": -1}}
+AGE = {"message_age": {"limitTime": 7}}
+DEFAULTS = {
+    "backlogQuotaDefaultLimitGB": "-1.0",
+    "backlogQuotaDefaultLimitBytes": "50",
+    "backlogQuotaDefaultLimitSecond": "70",
+    "backlogQuotaDefaultRetentionPolicy": "consumer_backlog_eviction",
+}
+EVICTS = {"size_policy": QuotaPolicy.EVICT, "age_policy": QuotaPolicy.EVICT}
+
+
+@pytest.mark.parametrize(
+    ("topic", "namespace", "configuration", "quota", "questions"),
+    [
+        (SIZE | AGE, {}, {}, BacklogQuota(5, 7, QuotaPolicy.REFUSE), 1),
+        (AGE, SIZE, DEFAULTS, BacklogQuota(5, 7, QuotaPolicy.REFUSE), 2),
+        (NO_SIZE, SIZE | AGE, DEFAULTS, BacklogQuota(None, 7), 2),
+        ({}, AGE, DEFAULTS, BacklogQuota(50, 7, QuotaPolicy.EVICT), 3),
+        ({}, {}, DEFAULTS, BacklogQuota(50, 70, **EVICTS), 3),
+        ({}, {}, DEFAULTS | {"backlogQuotaDefaultLimitGB": "1.5"},
+         BacklogQuota(3 << 29, 70, **EVICTS), 3),
+        ({}, {}, {"backlogQuotaDefaultLimitBytes": "-1"}, BacklogQuota(), 3),
+    ],
+)  # fmt: skip
+async def test_each_type_is_the_topics_or_else_the_namespaces_or_else_the_default(
+    topic: object, namespace: object, configuration: object, quota: BacklogQuota, questions: int
+) -> None:
+    """The broker is not asked to combine them: it would wait on the thread of its metadata store."""
+    asked: list[str] = []
+    transport = with_quotas(topic, namespace, configuration, asked)
     async with HttpBacklogSource("http://broker", transport=transport) as source:
-        assert await source.quota("persistent://a/b/c") == BacklogQuota(age_s=7)
-    assert asked == ["/persistent/a/b/c/backlogQuotaMap", "/namespaces/a/b/backlogQuotaMap"]
+        assert await source.quota("persistent://a/b/c") == quota
+    assert len(asked) == questions
+    assert not any("applied" in each for each in asked)
+
+
+async def test_the_brokers_defaults_are_asked_for_once_in_a_check() -> None:
+    """They change with a restart."""
+    asked: list[str] = []
+    configuration: dict[str, str] = dict(DEFAULTS)
+    transport = with_quotas({}, {}, configuration, asked)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        topics = ["persistent://a/b/c"] * 5
+        await asyncio.gather(*map(source.quota, topics))
+        assert asked.count("/brokers/configuration/runtime") == 1
+        configuration["backlogQuotaDefaultLimitSecond"] = "71"
+        await source.summaries()
+        assert (await source.quota(topics[0])).age_s == 71
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"backlogQuotaDefaultLimitBytes": "many"},
+        {"backlogQuotaDefaultLimitSecond": None},
+        {"backlogQuotaDefaultLimitGB": "inf"},
+        {"backlogQuotaDefaultRetentionPolicy": "explode"},
+    ],
+)
+async def test_defaults_that_make_no_sense_are_told(configuration: dict[str, Any]) -> None:
+    """No quota is made up."""
+    transport = with_quotas({}, {}, configuration, [])
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        with pytest.raises(BrokerUnreachable, match="configuration/runtime"):
+            await source.quota("persistent://a/b/c")
 
 
 async def test_a_partition_has_the_quota_of_its_topic() -> None:
@@ -160,7 +234,7 @@ async def test_a_partition_has_the_quota_of_its_topic() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("persistent/a/b/c/backlogQuotaMap"):
             return httpx.Response(200, json={"message_age": {"limitTime": 7}})
-        return httpx.Response(412)
+        return httpx.Response(412 if "/persistent/" in request.url.path else 200, json={})
 
     transport = httpx.MockTransport(answer)
     async with HttpBacklogSource("http://broker", transport=transport) as source:
@@ -174,6 +248,8 @@ async def test_another_broker_is_asked_for_a_quota_that_is_its_to_say(answers: b
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.host == "broker":
+            if "/persistent/" not in request.url.path:
+                return httpx.Response(200, json={})
             return httpx.Response(307, headers={"location": "http://other/there?applied=true"})
         if not answers:
             raise httpx.ConnectError("refused")

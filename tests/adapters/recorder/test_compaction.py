@@ -19,7 +19,7 @@ from coordinator.adapters.recorder.compaction import (
     CompactionBounds,
     compact,
 )
-from coordinator.adapters.recorder.files import RecordedFiles
+from coordinator.adapters.recorder.files import RecordedFiles, open_place
 from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from spark_jobs.intake import examine
 from tests.adapters.recorder.world import files_at
@@ -94,7 +94,11 @@ def rows_seen(place: Path) -> Counter[int]:
     """Return how often a reader sees each row."""
     seen: Counter[int] = Counter()
     for path in examine(place).paths["membership"]:
-        seen.update(pq.read_table(path, partitioning=None)["monotonic_ns"].to_pylist())
+        seen.update(
+            pq.read_table(path.removeprefix("file://"), partitioning=None)[
+                "monotonic_ns"
+            ].to_pylist()
+        )
     return seen
 
 
@@ -245,3 +249,22 @@ def test_retention_includes_merged_files(place: Path) -> None:
 
     assert not merged.exists()
     assert under_way.exists()
+
+
+def test_a_store_that_tells_no_time_is_not_compacted() -> None:
+    """The age of a merged file is not known there; nothing is changed."""
+    place = "fsspec+memory:///compacted-without-times"
+    filesystem, root = open_place(place)
+    files = files_at(place)
+    for start in (0, 10):
+        write(files, range(start, start + 10))
+
+    def there() -> list[str]:
+        infos = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
+        return [info.path for info in infos if info.type is fs.FileType.File]
+
+    before = there()
+    with pytest.raises(OSError, match="does not say when a file was written"):
+        compact(filesystem, root, NOW_S)
+    assert len(before) == 2
+    assert there() == before

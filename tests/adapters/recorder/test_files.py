@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
-from coordinator.adapters.recorder.files import UnusablePlace, date_of
+from coordinator.adapters.recorder.files import UnusablePlace, date_of, open_place
 from coordinator.adapters.recorder.tables import (
     CLUSTER_KEY,
     FILE_KEY,
@@ -128,11 +130,41 @@ def test_the_oldest_files_make_room(tmp_path: Path) -> None:
     assert bounded.exceeds_bytes()
 
 
+def test_where_a_store_tells_no_time_a_file_is_as_old_as_its_day() -> None:
+    """Nothing is deleted as if it were from 1970: stores of fsspec tell none."""
+    place = "fsspec+memory:///recorded-without-times"
+    filesystem, root = open_place(place)
+    for day in ("2026-11-20", "2026-11-21"):
+        files_at(place, run=day).write(RecordedTable.MEMBERSHIP, day, content())
+    filesystem.copy_file(
+        f"{root}/table=membership/date=2026-11-21/broker-1.2026-11-21.00000000.parquet",
+        f"{root}/broker-1.elsewhere.00000000.parquet",
+    )
+    end_of_first_day_s = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+    of_a_day = files_at(place, retention_s=DAY_S)
+
+    assert of_a_day.tidy(end_of_first_day_s + DAY_S) == 0
+    assert of_a_day.tidy(end_of_first_day_s + DAY_S + 1) == 1
+    infos = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
+    assert sorted(info.base_name for info in infos if info.type is fs.FileType.File) == [
+        "broker-1.2026-11-21.00000000.parquet",
+        "broker-1.elsewhere.00000000.parquet",
+    ]
+
+
 def test_a_url_is_a_place(tmp_path: Path) -> None:
     """Every file system of pyarrow is a place."""
     files_at(f"file://{tmp_path}").write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
 
     assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
+
+
+def test_a_bucket_has_the_name_that_hadoop_gives_it_too() -> None:
+    """A place of a job is one of the recorder, too."""
+    options = "endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1"
+    filesystem, path = open_place(f"s3a://bucket/recorded?{options}")
+
+    assert (filesystem.type_name, path) == ("s3", "bucket/recorded")
 
 
 def test_an_unknown_url_is_refused(tmp_path: Path) -> None:

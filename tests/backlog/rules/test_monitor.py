@@ -6,6 +6,7 @@ As there: five entries of 1 KiB in a ledger.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,6 @@ from coordinator.backlog.rules.model import (
     Position,
     QuotaPolicy,
     QuotaType,
-    TopicSummary,
 )
 from coordinator.backlog.rules.monitor import PLACES_PER_CHECK, BacklogMonitor
 from coordinator.backlog.rules.questions import AskEntry, AskQuota, AskStorage
@@ -120,6 +120,48 @@ def test_a_seek_to_the_earliest_message_makes_the_backlog_older(world: World) ->
     world.topic.acknowledged["a"] = 0
     world.check()
     assert world.view().age_s == 4.0
+
+
+@pytest.mark.parametrize(
+    ("places", "acknowledged"), [(PLACES_PER_CHECK, 1), (PLACES_PER_CHECK, 4), (0, 4)]
+)
+def test_a_seek_is_seen_though_the_summaries_before_and_after_it_are_the_same(
+    places: int, acknowledged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker's summary is as old as its statistics; acknowledgements come before the answer."""
+    monkeypatch.setattr(monitor, "PLACES_PER_CHECK", places)
+    world = World()
+    world.topic.acknowledged = {"a": 0}
+    world.publish(4, every_ms=1_000)
+    before = world.summaries()
+    world.topic.acknowledged["a"] = acknowledged
+    world.check(before)
+    assert world.view().age_s == (None if acknowledged == 4 else 3.0)
+    world.topic.acknowledged["a"] = 0
+    world.check(world.summaries())
+    assert world.summaries() == before
+    assert world.view().age_s == 4.0
+
+
+def test_a_summary_that_comes_to_agree_with_the_last_answer_asks_nothing(world: World) -> None:
+    """The answer was ahead of it."""
+    world.topic.acknowledged = {"a": 0}
+    world.publish(4)
+    before = world.summaries()
+    world.topic.acknowledged["a"] = 1
+    world.check(before)
+    world.check()
+    assert world.asked["AskStorage"] == 1
+
+
+def test_entries_that_are_acknowledged_one_by_one_ask_for_no_storage_again(world: World) -> None:
+    """The summary has fewer of them than lie behind the position."""
+    world.topic.acknowledged = {"a": 0}
+    world.publish(4)
+    (summary,) = world.summaries()
+    for _ in range(3):
+        world.check([replace(summary, backlogs={"a": 2})])
+    assert world.asked["AskStorage"] == 1
 
 
 def test_an_acknowledged_ledger_end_leads_to_the_next_ledger(world: World) -> None:
@@ -416,52 +458,3 @@ def test_the_monitor_agrees_with_a_plain_look_at_all_messages(
                     expected = (world.now_ms - behind[0][1]) / 1000 if behind else None
                     assert view.age_s == expected
                     assert abs(view.size_bytes - sum(size for size, _ in behind)) <= 6 * 2_000
-
-
-SEGMENTS = (
-    "segment://shop/orders/incoming/0000-7fff-0",
-    "segment://shop/orders/incoming/8000-ffff-1",
-)
-
-
-def test_a_segment_has_the_backlog_of_its_summary_and_no_age(world: World) -> None:
-    """A broker of Pulsar 5 tells no positions of a segment, and ages are never invented."""
-    monitor = world.monitor
-    full = TopicSummary(SEGMENTS[0], size_bytes=4096, backlogs={"a": 1, "b": 3})
-
-    questions = monitor.begin([full, TopicSummary(SEGMENTS[1])], START_MS)
-    monitor.finish(SEGMENTS[0], START_MS)
-
-    assert questions == [AskQuota("topic://shop/orders/incoming")]
-    view = monitor.view(SEGMENTS[0], START_MS)
-    assert view is not None
-    assert (view.size_bytes, view.subscription, view.age_s, view.problem) == (4096, "b", None, "")
-    assert monitor.known == (SEGMENTS[0],)
-
-
-def test_a_segment_follows_its_summary(world: World) -> None:
-    """A larger backlog is known at the next check, and a drained one is gone."""
-    monitor = world.monitor
-    for entries in (1, 3, 0):
-        size_bytes = entries * 100
-        summary = TopicSummary(SEGMENTS[0], size_bytes, backlogs={"a": entries})
-        monitor.begin([summary], START_MS)
-        view = monitor.view(SEGMENTS[0], START_MS)
-        assert view is not None
-        assert (view.size_bytes, view.subscription) == (size_bytes, "a" if entries else None)
-
-
-def test_all_segments_of_a_topic_have_its_quota(world: World) -> None:
-    """It is asked for once, under the name of the scalable topic."""
-    monitor = world.monitor
-    summaries = [TopicSummary(name, 10, backlogs={"a": 1}) for name in SEGMENTS]
-    quota = BacklogQuota(size_bytes=5, size_policy=QuotaPolicy.REFUSE)
-
-    questions = monitor.begin(summaries, START_MS)
-    monitor.quota_read("topic://shop/orders/incoming", quota)
-
-    assert questions == [AskQuota("topic://shop/orders/incoming")]
-    for name in SEGMENTS:
-        view = monitor.view(name, START_MS)
-        assert view is not None
-        assert view.quota == quota

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coordinator.adapters.memory.backlog import MemoryTopicStorage
-from coordinator.backlog.rules.model import Position
+from coordinator.backlog.rules.model import Position, TopicSummary
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.rules.questions import (
     AskClosings,
@@ -46,10 +47,13 @@ class World:
         """Time passes."""
         self.now_ms += round(seconds * 1000)
 
-    def check(self) -> None:
-        """A check with an answer to every question."""
-        summaries = [topic.summary(name) for name, topic in self.topics.items()]
-        questions = deque(self.monitor.begin(summaries, self.now_ms))
+    def summaries(self) -> list[TopicSummary]:
+        """The broker's summaries of all topics."""
+        return [topic.summary(name) for name, topic in self.topics.items()]
+
+    def check(self, summaries: Sequence[TopicSummary] | None = None) -> None:
+        """A check with an answer to every question; the summaries may be older than the answers."""
+        questions = deque(self.monitor.begin(summaries or self.summaries(), self.now_ms))
         while questions:
             question = questions.popleft()
             self.asked[type(question).__name__] += 1

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.allocation.fill import NO_LEVEL, UNBOUNDED, Fill, max_min_many
+from coordinator.core.allocation.fill import (
+    NO_LEVEL,
+    UNBOUNDED,
+    Fill,
+    _fill_block,
+    max_min_many,
+)
 from coordinator.core.allocation.laws import Claim, max_min
 
 Cell = tuple[int, int]
@@ -85,8 +91,22 @@ def test_empty_input_gives_empty_targets() -> None:
     assert max_min_many(np.zeros(0, np.int64), none, none).targets.shape == (0, 4)
     empty = np.zeros((2, 0), np.int64)
     assert max_min_many(np.array([5, 6]), empty, empty).targets.shape == (2, 0)
-    idle = np.zeros((1, 3), np.int64)
-    assert max_min_many(np.array([5]), idle, idle).targets.tolist() == [[0, 0, 0]]
+    idle = np.zeros((2, 3), np.int64)
+    fill = max_min_many(np.array([5, 0]), idle, idle)
+    assert fill.targets.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert fill.levels.tolist() == [NO_LEVEL, NO_LEVEL]
+
+
+def test_usual_splits_are_left_to_the_arrays() -> None:
+    """The scalar law takes seconds for a cluster; rows that floats can tell apart need none of it."""
+    random = np.random.default_rng(seed=21)
+    limits = random.integers(1, 10_000, 500)
+    wants = random.integers(0, 4000, (500, 7))
+    wants[random.random(wants.shape) < 0.2] = UNBOUNDED
+    weights = random.integers(0, 4, wants.shape)
+    fill = Fill(np.zeros(wants.shape, np.int64), np.zeros(500, np.int64))
+
+    assert not _fill_block(limits, wants, weights, fill, slice(0, 500)).any()
 
 
 def test_arrays_that_do_not_fit_together_are_refused() -> None:

@@ -251,12 +251,23 @@ def test_who_has_not_shown_its_proportion_counts_as_using_both_alike() -> None:
     assert targets_of((1000, 100_000), claims)["a"] == (500, 72_500)
 
 
-@pytest.mark.parametrize(("limits", "binds"), [((0, 9), Unit.MESSAGES), ((9, 0), Unit.BYTES)])
+@pytest.mark.parametrize(
+    ("limits", "binds"),
+    [
+        ((0, 9), Unit.MESSAGES),
+        ((9, 0), Unit.BYTES),
+        ((0, 1), Unit.MESSAGES),
+        ((1, 0), Unit.BYTES),
+        ((0, 0), Unit.MESSAGES),
+    ],
+)
 def test_a_limit_of_zero_binds(limits: tuple[int, int], binds: Unit) -> None:
-    """Nothing passes, and the split names the limit that binds."""
+    """Nothing passes, and the split names the limit that binds; the level of that one is 0."""
     answer = joint_max_min(limits, {"a": JointClaim((5, 5)), "b": JointClaim((0, 0), hidden=True)})
 
+    levels = {Unit.MESSAGES: answer.messages.water_level, Unit.BYTES: answer.bytes.water_level}
     assert answer.binds is binds
+    assert levels == {unit: 0 if unit is binds else None for unit in Unit}
 
 
 def after_rounds(together: bool, rounds: int) -> list[tuple[dict[str, int], int]]:

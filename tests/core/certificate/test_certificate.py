@@ -56,6 +56,17 @@ def test_at_rest_it_is_the_limit_exactly(cluster: Cluster) -> None:
     assert certificate(cluster).sentence() == "All together hold at most 3,000/s of 3,000/s now."
 
 
+def test_what_may_come_on_top_is_the_credit_of_the_group() -> None:
+    """The same by word and by the books of a strict group."""
+    for policy in ("balanced", "strict"):
+        cluster = Cluster(limit=LIMIT, burst_seconds=5, policy=policy)
+        for broker in ("b1", "b2", "b3"):
+            cluster.start(broker, demand=LIMIT)
+        cluster.run(8.0)
+        assert certificate(cluster).most == LIMIT
+        assert certificate(cluster).burst == 5 * LIMIT + 3, policy
+
+
 def test_a_raise_counts_before_it_is_in_force(cluster: Cluster) -> None:
     """The newcomer's ceiling is known before its limit, so the sum is never less than the truth."""
     cluster.start("b4", demand=LIMIT)

@@ -107,6 +107,16 @@ def test_waiting_below_the_limit_is_no_demand() -> None:
     assert demand.demand == 816
 
 
+@pytest.mark.parametrize(("passed", "demand"), [(STRONG - 1, PROBE * 200), (STRONG, None)])
+def test_a_hundred_messages_under_throttling_prove_demand(passed: int, demand: int | None) -> None:
+    """With fewer, a known demand that turns out to be throttled is probed within bounds."""
+    known = estimate()
+    observe(known, 90)
+    known.saturate(200, passed)
+
+    assert known.demand == demand
+
+
 def test_a_gate_that_stands_still_does_not_want_less() -> None:
     """Producers waited all the time, and half of the tokens were lost: unbounded before and after."""
     demand = estimate()
@@ -128,6 +138,24 @@ def test_a_known_demand_stays_known_while_the_gate_stands_still() -> None:
     observe(demand, 150, held=1_000, limit=200)
 
     assert demand.demand == 153
+
+
+@pytest.mark.parametrize(
+    ("known", "rate", "limit", "probe"), [(4, 4, 8, 8 * PROBE), (500, 400, 600, None)]
+)
+def test_a_gate_that_never_uses_its_limit_up_is_probed_after_three_rounds(
+    known: int, rate: int, limit: int, probe: int | None
+) -> None:
+    """It loses tokens in every round; without a probe its demand would stay as it was for good."""
+    demand = estimate()
+    followed(demand, [known])
+    before = demand.demand
+    for _ in range(2):
+        observe(demand, rate, held=1_000, limit=limit)
+        assert demand.demand == before
+    observe(demand, rate, held=1_000, limit=limit)
+
+    assert demand.demand == probe
 
 
 def test_a_newcomer_whose_gate_stands_still_is_unbounded() -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.demand.meters import Meter
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
+from coordinator.core.demand.meters import Meter, Meters
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    Unit,
+)
 from coordinator.core.settings import CoreSettings
 
 COUNTS = 20
@@ -97,6 +104,23 @@ def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: 
         assert meter.messages.demand is None
 
 
+@pytest.mark.parametrize("unit", Unit)
+def test_few_messages_are_no_lack_of_demand_in_the_unit_whose_limit_is_large(unit: Unit) -> None:
+    """Four messages in a round and none in the next are chance where that is little of the limit."""
+    limits = {Unit.MESSAGES: Rates(publish_messages=1_000), Unit.BYTES: Rates(publish_bytes=10**6)}
+    groups = {"orders": ResourceGroup("orders", limits[unit])}
+    meters = Meters(CoreSettings("b1", headroom_permille=0))
+    for passed in (4, 0):
+        traffic = Traffic("orders", MonitoringClass.PUBLISH, passed, 100 * passed, participants=1)
+        meters.count(traffic, NANOS_PER_SECOND, Rates(), jointly=False)
+        meters.close_round(NANOS_PER_SECOND, {}, groups, members=2)
+
+    meter = meters.get(("orders", MonitoringClass.PUBLISH))
+    assert meter is not None
+    assert meter.messages.demand == (4 if unit is Unit.MESSAGES else 0)
+    assert meter.bytes.demand == (400 if unit is Unit.BYTES else 0)
+
+
 def demands(*rounds: tuple[int, int], limit: int | None = LIMIT) -> list[int | None]:
     """Return the demand after each round, given the messages that passed and those owed at its end."""
     found = Meter(CoreSettings("b1", headroom_permille=0))
@@ -149,3 +173,31 @@ def test_what_passes_while_the_other_unit_is_waited_for_is_no_demand() -> None:
     assert found.messages.sample == LIMIT // 2
     assert found.messages.sample_held_permille == 500
     assert found.messages.demand is None
+
+
+def test_a_probe_is_one_of_both_units_in_the_proportion_of_a_message() -> None:
+    """First bytes bind, then messages, and too few pass to prove more than a multiple of a limit.
+
+    The limit of bytes has room to spare by then: eight times either limit are messages of 11.5 kB.
+    """
+    meter = Meter(CoreSettings("b1"))
+    for messages, held_by, limits in (
+        (5, None, (150, 750_000)),
+        (15, Unit.BYTES, (150, 150_000)),
+        (91, Unit.MESSAGES, (91, 1_046_000)),
+    ):
+        traffic = Traffic(
+            "orders",
+            MonitoringClass.PUBLISH,
+            messages,
+            bytes=messages * 10_000,
+            messages_held_ns=NANOS_PER_SECOND if held_by is Unit.MESSAGES else 0,
+            bytes_held_ns=NANOS_PER_SECOND if held_by is Unit.BYTES else 0,
+        )
+        meter.count(traffic, NANOS_PER_SECOND, *limits, jointly=True)
+        meter.close_round(NANOS_PER_SECOND, limits, (0, 0))
+
+    usage = meter.usage(91, 1_046_000)
+    assert usage.messages_demand is not None
+    assert usage.messages_demand > 91
+    assert usage.bytes_demand == usage.messages_demand * 10_000

@@ -55,6 +55,32 @@ def test_two_counts_of_waiting_for_a_limit_that_is_used_up_show_saturation(
     assert not alarm.shows(LIMIT)
 
 
+@pytest.mark.parametrize(("count_ms", "needed"), [(1, 75), (10, 8), (50, 2), (74, 2), (75, 1)])
+def test_time_shows_saturation_and_not_the_number_of_counts(count_ms: int, needed: int) -> None:
+    """Of a tenth of a second, a quarter may be missing: counts do not come to the millisecond."""
+    alarm = SaturationDetector(saturated_permille=900)
+    count_ns = count_ms * 1_000_000
+    amount = LIMIT * count_ms // 1_000
+
+    for _ in range(needed - 1):
+        alarm.add(Count(amount, count_ns, count_ns, count_ns, amount, owed=0))
+        assert not alarm.shows(LIMIT)
+    alarm.add(Count(amount, count_ns, count_ns, count_ns, amount, owed=0))
+    assert alarm.shows(LIMIT)
+
+
+def test_a_short_count_between_two_others_takes_nothing_from_them(
+    alarm: SaturationDetector,
+) -> None:
+    """A gate that is asked once more, at the moment at which clients begin to wait, shows no less."""
+    alarm.add(counted(LIMIT, waited=True))
+    alarm.add(Count(10, 1_000_000, 1_000_000, 1_000_000, 10, owed=0))
+    alarm.add(counted(LIMIT, waited=True))
+
+    assert alarm.shows(LIMIT)
+    assert alarm.messages == LIMIT // COUNTS * 2 + 10
+
+
 def test_after_a_false_alarm_twice_as_many_counts_are_needed(alarm: SaturationDetector) -> None:
     """The number may exceed a round's counts: whole rounds judge a client that flushes once a second."""
     needed = [counts_needed(alarm)]

@@ -32,6 +32,14 @@ brokers = st.sampled_from(BROKERS)
 demands = st.sampled_from([0, 10, 300, 5000])
 indices = st.integers(0, 400)
 
+STORIES = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+"""The stories of a hostile world that a test plays."""
+
 
 class HostileWorld(RuleBasedStateMachine):
     """Everything that can go wrong, in any order; time passes between."""
@@ -136,12 +144,7 @@ def test_no_story_puts_more_in_force_than_there_is() -> None:
     """Loss, delay, duplicates, reordering, crashes, restarts, partitions, changes, in any order."""
     run_state_machine_as_test(
         HostileWorld,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
+        settings=STORIES,
     )
 
 

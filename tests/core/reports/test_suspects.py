@@ -65,6 +65,18 @@ def test_who_tells_the_truth_is_not_named(cluster: Cluster) -> None:
     assert not any(names(cluster, broker) for broker in cluster.states)
 
 
+def test_a_broker_that_uses_its_credit_is_no_suspect_and_one_that_uses_more_is() -> None:
+    """All credit of a group can pass in one round, and no more than that."""
+    for burst_seconds, named in ((20, False), (2, True)):
+        cluster = Cluster(limit=LIMIT, burst_seconds=burst_seconds)
+        for broker in ("b1", "b2"):
+            cluster.start(broker, demand=LIMIT)
+        cluster.run(5.0)
+        cluster.distort["b2"] = saying(ten_times)
+        cluster.run(2.0 * NAMED_AT)
+        assert (("b2", Suspicion.USED) in names(cluster)) is named
+
+
 def test_a_broker_above_an_observed_limit_is_no_suspect() -> None:
     """An observed limit holds nothing back, so an honest broker reports more use than its limit."""
     cluster = Cluster(limit=LIMIT, enforcement="observe")

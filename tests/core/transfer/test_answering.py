@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.core.allocation.forest import Forest, resolve
 from coordinator.core.model import (
     GroupUsage,
     Member,
@@ -35,7 +36,7 @@ def answers(
     usage.take(report(ASKER, raising), 0)
     if takes_part:
         usage.take(report(OWN, Usage(messages=1, participants=1)), 0)
-    return answers_to_all(usage, {} if group is None else {"orders": group}, SETTINGS)
+    return answers_to_all(usage, {} if group is None else {"orders": group}, SETTINGS, Forest())
 
 
 def report(broker: str, usage: Usage) -> UsageReport:
@@ -68,3 +69,22 @@ def test_a_raise_of_what_is_not_limited_here_waits_for_no_broker_without_clients
 ) -> None:
     """The group is unknown, or none of the class's rates is limited."""
     assert answers(RESERVE, group=group) == Answers({}, set())
+
+
+def test_in_a_tree_a_broker_answers_for_all_groups_of_it() -> None:
+    """It takes part in a sibling of the group that the asker raises, and tells its limits in both."""
+    shop = ResourceGroup("shop", Rates(publish_messages=LIMIT))
+    groups, forest = resolve(
+        [shop, *(ResourceGroup(name, Rates(), parent="shop") for name in ("orders", "web"))]
+    )
+    usage = UsageMap(OWN)
+    usage.set_members({name: Member(name, 7) for name in (OWN, ASKER)})
+    raising = Usage(messages=100, participants=1, messages_limit=500, messages_ceiling=900)
+    usage.take(report(ASKER, raising), 0)
+    assert answers_to_all(usage, groups, SETTINGS, forest) == Answers({}, set())
+
+    published = {MonitoringClass.PUBLISH: Usage(messages=1, participants=1)}
+    own = (GroupUsage("web", 1, published),)
+    usage.take(UsageReport(OWN, 7, 6, 1_000_000_000, own), 0)
+    both = {("orders", MonitoringClass.PUBLISH), ("web", MonitoringClass.PUBLISH)}
+    assert answers_to_all(usage, groups, SETTINGS, forest) == Answers({7: 5}, both)

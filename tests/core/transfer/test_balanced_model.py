@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from coordinator.core.decisions import Decider
@@ -22,7 +22,7 @@ from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import BALANCED
 from coordinator.core.transfer.raising import Raises, _Raise
-from tests.core.escrow.test_strict_model import HostileWorld
+from tests.core.escrow.test_strict_model import STORIES, HostileWorld
 from tests.core.strict_world import GROUP, StrictWorld
 
 NEVER_NS = 10**15
@@ -77,13 +77,7 @@ def test_no_story_lets_members_hold_more_than_there_is() -> None:
     """Loss, delay, duplicates, crashes, restarts, partitions, changes: always the same stories."""
     run_state_machine_as_test(
         HostileToBalanced,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
-            derandomize=True,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
+        settings=settings(STORIES, derandomize=True),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from coordinator.core.model import (
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
-from coordinator.core.usage.agreement import Agreement, Matter
+from coordinator.core.usage.agreement import MODULUS, Agreement, Matter, digest_of
 from coordinator.core.usage.map import UsageMap
 from coordinator.insight.model import explain
 from tests.core.cluster import SECOND_NS, Cluster
@@ -55,6 +56,29 @@ def test_definitions_have_one_digest_whatever_came_before(
 ) -> None:
     """Two sidecars that end at the same definitions by different ways agree."""
     assert views([*one, last], {}).digest(0) == views([*other, last], {}).digest(0)
+
+
+def test_the_hash_of_an_entry_has_32_bits() -> None:
+    """A report carries no more of it."""
+    hashes = [digest_of("group", version) for version in range(100)]
+
+    assert max(hashes) < MODULUS <= 2**8 * max(hashes)
+
+
+@pytest.mark.parametrize("definitions", [{"g": 1}, {"g": 2}])
+@pytest.mark.parametrize("members", [{"b1": 1, "b2": 1}, {"b1": 1, "b2": 2}])
+def test_a_peer_sees_the_same_once_it_has_reported_it(
+    definitions: dict[str, int], members: dict[str, int]
+) -> None:
+    """Definitions and members apart; of a peer that was not heard nothing is known."""
+    own = views([{"g": 1}], {"b1": 1, "b2": 1})
+    assert not own.same_definitions("b2")
+    assert not own.same_members("b2")
+
+    own.heard("b2", views([definitions], members).digest(0), 0, now_ns=0)
+
+    assert own.same_definitions("b2") == (definitions == {"g": 1})
+    assert own.same_members("b2") == (members == {"b1": 1, "b2": 1})
 
 
 @given(definitions, definitions)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.core.invariants import InvariantBroken
 from coordinator.core.model import (
     Dimension,
     GroupUsage,
@@ -84,6 +85,18 @@ def test_only_the_incarnation_that_membership_shows_counts() -> None:
     assert usage.take(report(incarnation=3, sequence=11), 0).verdict is Verdict.OLD_INCARNATION
     assert usage.row("b1", "orders", PUBLISH) is None
     assert usage.take(report(incarnation=4, groups=("other",)), 0).verdict is Verdict.TAKEN
+
+
+def test_a_membership_that_shows_an_older_registration_leaves_no_rows_of_a_newer_one() -> None:
+    """A new session may first read from a ZooKeeper that lags; what it shows is what counts."""
+    usage = usage_map("b1", incarnation=2)
+    usage.take(report(incarnation=2), 0)
+    usage.set_members({"b1": Member("b1", 1)})
+
+    usage.validate()
+    assert usage.row("b1", "orders", PUBLISH) is None
+    usage.set_members({"b1": Member("b1", 2)})
+    assert usage.take(report(incarnation=2, sequence=1), 0).verdict is Verdict.TAKEN
 
 
 def test_who_is_no_member_leaves_nothing_behind() -> None:
@@ -228,6 +241,40 @@ def test_groups_are_followed_while_this_broker_takes_part() -> None:
     assert not usage.takes_part("orders", PUBLISH)
     assert usage.take(report(sequence=5, complete=True), 6).groups == set()
     assert set(usage.rows("orders", PUBLISH)) == {"b1"}
+
+
+def test_a_sidecar_that_begins_again_decides_the_groups_anew_in_which_it_took_part() -> None:
+    """Its rows of before are gone; of other groups nothing changes."""
+    usage = usage_map(OWN, "b1")
+    usage.follow(["orders", "audit"])
+    usage.take(report(groups=("orders", "audit"), complete=True), 0)
+    usage.take(report(OWN, complete=True), 1)
+
+    begun_again = usage.take(report(OWN, incarnation=2, groups=(), complete=True), 2)
+
+    assert begun_again.groups == {"orders"}
+
+
+def test_the_groups_that_a_broker_has_reported_on_are_known_by_broker() -> None:
+    """One that was not heard has reported on none."""
+    usage = usage_map("b1", "b2")
+    usage.take(report(groups=("orders", "audit"), complete=True), 0)
+
+    assert usage.mentioned("b1") == {"orders", "audit"}
+    assert usage.mentioned("b2") == set()
+
+
+def test_a_sender_whose_news_are_not_all_known_is_no_broken_invariant() -> None:
+    """Its first report listed only some; one that is whole beyond its newest report is broken."""
+    usage = usage_map("b1")
+    usage.take(report(since=3, sequence=4), 0)
+    usage.validate()
+
+    usage._senders["b1"].whole = 5
+    with pytest.raises(
+        InvariantBroken, match=r"whole beyond the newest report \(broker b1, whole 5, newest 4\)"
+    ):
+        usage.validate()
 
 
 def test_a_broker_that_was_not_heard_for_three_of_its_rounds_is_not_current() -> None:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.model import MAX_COUNT, Dimension, MonitoringClass, Usage
-from coordinator.core.usage.columns import in_columns, narrow, usage_digest
+from coordinator.core.invariants import InvariantBroken
+from coordinator.core.model import MAX_COUNT, Dimension, GroupUsage, MonitoringClass, Usage
+from coordinator.core.usage.columns import entries_in_columns, in_columns, narrow, usage_digest
 from coordinator.core.usage.rows import UsageRow, UsageRows
 
 PUBLISH = MonitoringClass.PUBLISH
@@ -55,6 +56,27 @@ def test_a_column_holds_what_was_put_in(values: list[int]) -> None:
 
     assert list(column) == (values if any(values) else [])
     assert not values or column.itemsize <= max(1, 2 * (max(values).bit_length() // 8 + 1))
+
+
+@pytest.mark.parametrize("versions", [(0, 0), (0, 3), (2, 7)])
+def test_an_entry_keeps_its_configuration_version_in_columns(versions: tuple[int, int]) -> None:
+    """Entries without versions too, whose column is empty."""
+    usage = {PUBLISH: Usage(messages=1, participants=1)}
+    entries = [GroupUsage(f"g{at}", version, usage) for at, version in enumerate(versions)]
+
+    assert entries_in_columns(entries) == entries
+    assert entries_in_columns(entries)[1:] == entries[1:]
+
+
+def test_a_digest_that_is_not_that_of_the_rows_is_a_broken_invariant() -> None:
+    """The message names the broker, the class and both digests."""
+    rows = UsageRows(PUBLISH)
+    rows.put("orders", Usage(messages=1, participants=1), SECOND_NS)
+    rows.validate("b1")
+    rows.digest += 1
+
+    with pytest.raises(InvariantBroken, match=rf"\(broker b1, .*, kept {rows.digest}, rows \d+\)"):
+        rows.validate("b1")
 
 
 def test_rates_stay_when_rows_are_put_in_columns() -> None:

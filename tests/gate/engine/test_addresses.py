@@ -165,6 +165,15 @@ def test_the_log_is_told_once_for_each_connection(bench: Bench) -> None:
     assert bench.counters.refusals == {RefusalReason.ADDRESS: 3}
 
 
+def test_the_log_is_told_of_an_address_that_no_registered_broker_has(bench: Bench) -> None:
+    """Another listener would not help there."""
+    client = bench.client()
+    client.is_sent(looked_up((1, FOREIGN)))
+
+    ((_, detail),) = client.refusals
+    assert detail == f"LOOKUP_RESPONSE names {FOREIGN}: no registered broker has this address"
+
+
 def test_an_address_whose_gate_has_no_such_listener_is_left_out_of_a_lookup(bench: Bench) -> None:
     """The other one is the gate's: clients use one of the two."""
     gate = {"external": ServiceUrls(GATE)}

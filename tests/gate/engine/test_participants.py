@@ -21,6 +21,7 @@ IN_USE = {
     "PRODUCER": RefusalReason.PRODUCER_IN_USE,
     "SUBSCRIBE": RefusalReason.CONSUMER_IN_USE,
 }
+NAMES = {"PRODUCER": b"Producer", "SUBSCRIBE": b"Consumer"}
 kinds = pytest.mark.parametrize("kind", OPENS)
 
 
@@ -60,7 +61,9 @@ def test_an_id_is_in_use_before_the_broker_has_answered(bench: Bench, kind: str)
     first = OPENS[kind](TOPIC, 1, 1)
 
     assert client.sends(first, OPENS[kind](FREE, 1, 2)) == [first]
-    assert refusal(client.client_got(), 2) == SERVICE_NOT_READY
+    (told,) = client.client_got()
+    assert refusal([told], 2) == SERVICE_NOT_READY
+    assert told.endswith(NAMES[kind] + b" is already present on the connection")
 
 
 @kinds

@@ -192,8 +192,9 @@ def test_replication_is_exempt_and_counted_apart(bench: Bench) -> None:
     client = bench.replicating()
 
     assert client.sends(peer.send(messages=5)) == [peer.send(messages=5)]
+    client.sends(peer.send(messages=2))
     assert client.exemptions == ["pulsar.repl.west-->east"]
-    assert bench.counters.replicated_messages == 5
+    assert bench.counters.replicated_messages == 7
     assert bench.groups.collect(bench.now_ns) == ()
     assert bench.groups.namespaces.collect(bench.now_ns) == ()
 
@@ -232,6 +233,23 @@ def test_forwarded_sends_are_counted_until_answered(bench: Bench) -> None:
 
     client.is_sent(peer.receipt(1, 0), peer.send_error(1, 1))
     assert client.session.unanswered == 3
+    client.is_sent(peer.close_producer(1, 0))
+    assert client.session.unanswered == 1
+
+
+def test_what_was_held_is_counted_from_its_turn_on(bench: Bench) -> None:
+    """Its producer knows the number, so that what ends with it is answered."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    client = bench.producing()
+    client.opens(peer.producer(OTHER, 2, 2))
+    client.sends(peer.send(1, 0), peer.send(1, 1), peer.send(2))
+    assert client.session.unanswered == 1
+    bench.limit("limited", None)
+    bench.wait(5)
+
+    client.is_sent(peer.receipt(1, 0))
+    assert client.session.unanswered == 2
     client.is_sent(peer.close_producer(1, 0))
     assert client.session.unanswered == 1
 

@@ -334,6 +334,10 @@ class Waits:
         self.needed: tuple[Limiter, ...] = ()
         self.waits_for: Limiter | None = None
         self.held_since_ns = 0
+        self.gives_up_ns: int | None = None
+
+    def give_up(self, _now_ns: int) -> None:
+        raise AssertionError("it never gives up")
 
     def wait_for(self, limiter: Limiter | None, _now_ns: int) -> None:
         self.waits_for = limiter

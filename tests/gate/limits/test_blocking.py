@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.backlog.rules.guard import Block
 from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 
@@ -66,6 +67,7 @@ def test_who_wants_to_publish_to_a_refused_topic_is_told_the_same(bench: Bench) 
     client = bench.client()
     assert client.sends(peer.producer(TOPIC, 1, 5)) == []
     assert client.client_got() == [peer.command(14, (1, 5), (2, 8), (3, REFUSED.reason))]
+    assert bench.counters.refusals == {RefusalReason.BACKLOG_QUOTA: 1}
     assert client.sends(peer.producer(OTHER, 2, 6)) == [peer.producer(OTHER, 2, 6)]
 
 

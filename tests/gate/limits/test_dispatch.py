@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.handling import Handling
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
 from tests.gate import peer
 from tests.gate.brokers import Dispatcher, begin, run, seconds
 from tests.gate.conftest import TOPIC, Bench
@@ -61,6 +62,32 @@ def test_a_broker_that_reads_slowly_is_kept_busy(
     assert max(by_second) <= 500 + 25 + 90
     assert by_second[0] <= 500
     assert 0.95 * 4 * 500 <= sum(by_second[1:]) <= 4 * 500 + 25 + 90
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("standby", [0, 1], ids=["alone", "standby"])
+@pytest.mark.parametrize(
+    ("read_ms", "burst_s", "passed"),
+    [(10, 0, (0.98, 1.01)), (60, 0, (0.75, 0.92)), (60, 1, (0.98, 1.01))],
+    ids=["prompt", "slow", "slow-burst"],
+)
+def test_what_a_slow_broker_leaves_of_a_small_limit_in_bytes_is_saved_up_by_a_burst(
+    bench: Bench, standby: int, read_ms: int, burst_s: int, passed: tuple[float, float]
+) -> None:
+    """A bucket of 50 ms has two messages: while permits for them are out for longer, it runs over."""
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", size=40_000)
+    bench.handle("limited", Handling(burst_ns=burst_s * NANOS_PER_SECOND))
+    dispatchers = begin(bench, 1, [1] * 3000, size=900, read_ms=read_ms)
+    dispatchers += begin(bench, standby, [])
+
+    run(bench, dispatchers, 3000)
+    bench.groups.collect(bench.now_ns)
+    run(bench, dispatchers, 10_000)
+
+    (traffic,) = bench.groups.collect(bench.now_ns)
+    least, most = passed
+    assert least * 400_000 <= traffic.bytes <= most * 400_000
 
 
 @pytest.mark.slow

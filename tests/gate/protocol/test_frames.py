@@ -58,7 +58,7 @@ def test_send_is_read(producer_id: int, messages: int, sequence_id: int) -> None
     """Producer and number of messages are found whatever their lengths."""
     frame = peer.send(producer_id, sequence_id, messages)
 
-    assert commands.read_send(frame, *body(frame)) == (producer_id, sequence_id, messages)
+    assert commands.read_send(frame, *body(frame)) == (producer_id, sequence_id, messages, False)
 
 
 def test_numbers_of_a_later_release_are_skipped() -> None:
@@ -67,7 +67,7 @@ def test_numbers_of_a_later_release_are_skipped() -> None:
     frame = peer.command(6, *known, (99, 5))
     later = peer.command(6, *known, (99, b"?"))
 
-    assert commands.read_send(frame, *body(frame)) == (300, 7, 20)
+    assert commands.read_send(frame, *body(frame)) == (300, 9, 20, False)
     with pytest.raises(MalformedFrame) as raised:
         commands.read_send(later, *body(later))
     assert raised.value.fault is FrameFault.UNKNOWN_FIELD
@@ -77,7 +77,7 @@ def test_a_send_without_messages_counts_as_one() -> None:
     """Otherwise a client could publish for free."""
     frame = peer.send(messages=0)
 
-    assert commands.read_send(frame, *body(frame)) == (1, 0, 1)
+    assert commands.read_send(frame, *body(frame)) == (1, 0, 1, False)
 
 
 def test_a_negative_number_of_messages_is_malformed() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.gate.protocol.frames import SEND, FrameFault, MalformedFrame
-from coordinator.gate.protocol.stream import FrameStream, FrameVerdict
+from coordinator.gate.protocol.stream import ENDLESS, FrameStream, FrameVerdict
 from tests.gate import peer
 
 TAKEN, SWALLOWED, WATCHED = 101, 102, 103
@@ -20,10 +20,10 @@ def let_pass(_kind: int) -> None:
 class Decider:
     """Decides by producer id, and remembers what it took."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: int = ENDLESS) -> None:
         self.taken: list[bytes] = []
         self.seen = 0
-        self.stream = FrameStream({SEND: self.decide}, SEND, let_pass)
+        self.stream = FrameStream({SEND: self.decide}, SEND, let_pass, turn=turn)
 
     def decide(
         self, data: bytes, start: int, _body: int, _command_end: int, frame_end: int
@@ -56,18 +56,24 @@ def a_frame() -> st.SearchStrategy[bytes]:
 
 
 @pytest.mark.slow
-@given(frames=st.lists(a_frame(), max_size=12), data=st.data())
+@given(
+    frames=st.lists(a_frame(), max_size=12),
+    turn=st.sampled_from([1, 2, 3, ENDLESS]),
+    data=st.data(),
+)
 def test_every_split_of_a_stream_gives_the_same_output(
-    frames: list[bytes], data: st.DataObject
+    frames: list[bytes], turn: int, data: st.DataObject
 ) -> None:
-    """The network may cut a stream anywhere."""
+    """The network may cut a stream anywhere, and its frames may be decided in turns of any length."""
     stream = b"".join(frames)
-    decider = Decider()
+    decider = Decider(turn)
     output = b""
     while stream:
         size = data.draw(st.integers(1, len(stream)))
         decider.stream.feed(stream[:size])
         stream = stream[size:]
+        while decider.stream.waits:
+            decider.stream.go_on()
         output += decider.out()
 
     def is_send(frame: bytes, producer_id: int) -> bool:
@@ -101,6 +107,29 @@ def test_neighbouring_frames_leave_in_one_piece() -> None:
     decider.stream.feed(data)
 
     assert decider.stream.out[0] is data
+
+
+def test_a_turn_decides_its_number_of_frames_and_leaves_the_others() -> None:
+    """They are decided when it is told to go on, and each is counted once."""
+    decider = Decider(turn=3)
+    decider.stream.feed(peer.send(SWALLOWED) * 7)
+    assert (decider.seen, decider.stream.waits) == (3, True)
+    decider.stream.go_on()
+    assert (decider.seen, decider.stream.waits) == (6, True)
+    decider.stream.go_on()
+    assert (decider.seen, decider.stream.waits) == (7, False)
+    decider.stream.go_on()
+    assert decider.seen == 7
+
+
+def test_nothing_behind_a_broken_frame_is_decided_in_a_later_turn() -> None:
+    """The stream makes no sense from there on."""
+    decider = Decider(turn=2)
+    decider.stream.keep(peer.send(SWALLOWED) + b"\0" * 12)
+    decider.stream.keep(peer.send(SWALLOWED))
+    with pytest.raises(MalformedFrame):
+        decider.stream.go_on()
+    assert (decider.seen, decider.stream.waits) == (1, False)
 
 
 def test_a_large_frame_streams_through() -> None:

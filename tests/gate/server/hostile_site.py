@@ -142,7 +142,7 @@ class Site:
     def pass_time(self, seconds: float) -> None:
         """Sweep as often as a gate does in this time."""
         for _ in range(int(seconds)):
-            self.gate._supervisor.sweep()
+            self.gate._connections.supervisor.sweep()
 
     @property
     def closes(self) -> dict[str, int]:
@@ -162,7 +162,7 @@ async def site(broker: Broker | None = None, **settings: Any) -> AsyncIterator[S
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     gate = gate_to(server.sockets[0].getsockname()[1], **({"patience": PATIENCE} | settings))
     await gate.start()
-    gate._supervisor.stop()
+    gate._connections.supervisor.stop()
     here = Site(gate, broker)
     try:
         yield here
@@ -171,8 +171,11 @@ async def site(broker: Broker | None = None, **settings: Any) -> AsyncIterator[S
         for writer in (*(visit.writer for visit in here.visits), *broker.writers):
             writer.transport.abort()
         await gate.close()
-        await until(lambda: gate._limits.count == 0)
-        assert not any(gate.deadlines.waiting(awaited) for awaited in gate.deadlines._since)
+        await until(lambda: gate._connections.bounds.count == 0)
+        assert not any(
+            gate._connections.deadlines.waiting(awaited)
+            for awaited in gate._connections.deadlines._since
+        )
 
 
 LOW_WATER = WRITE_BUFFER_HIGH // 4

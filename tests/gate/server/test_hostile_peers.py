@@ -257,11 +257,11 @@ async def test_a_client_that_leaves_behind_what_the_broker_does_not_take_is_forg
         while here.gate.figures().connections:  # it is noticed when something is to be sent to it
             here.broker.writers[0].write(peer.PING)
             await asyncio.sleep(0.02)
-        assert here.gate._limits.count == 1
+        assert here.gate._connections.bounds.count == 1
 
         here.pass_time(END_S + 2)
 
-        await until(lambda: here.gate._limits.count == 0)
+        await until(lambda: here.gate._connections.bounds.count == 0)
         assert here.closes == {"rest of a closed connection was not taken in time": 1}
 
 
@@ -294,7 +294,7 @@ async def test_one_client_too_many_is_closed_at_once() -> None:
         assert await here.is_turned_away()
         assert await second.asks(peer.PING) == peer.PONG
         first.writer.close()
-        await until(lambda: here.gate._limits.count == 1)
+        await until(lambda: here.gate._connections.bounds.count == 1)
 
         third = await here.client()
         assert await third.asks(peer.PING) == peer.PONG

@@ -286,7 +286,7 @@ async def test_a_pause_beyond_a_send_timeout_is_shown() -> None:
         assert here.gate.figures().longest_hold_ns == 0
         client.writer.write(peer.send(1, 1))
         await until(lambda: here.gate.figures().held_frames == 1)
-        time_of, here.gate.now_ns = here.gate.now_ns, lambda: time_of() + 31 * NANOS_PER_SECOND
+        time_of, here.gate._now_ns = here.gate._now_ns, lambda: time_of() + 31 * NANOS_PER_SECOND
 
         assert here.gate.figures().longest_hold_ns > 31 * NANOS_PER_SECOND
         here.gate.remove_limits("group")

@@ -47,6 +47,7 @@ def test_nothing_is_said_when_all_is_well() -> None:
         ("overflow", {"overflowing": ("t/n",)}),
         ("edited", {"edited": {"g": 99 * S}}),
         ("foreign", {"foreign": {"t/n": "theirs"}}),
+        ("uncounted", {"uncounted": ("t/n",)}),
         ("strict", {"strict": ("g",)}),
         ("not-native", {"cannot": ("dispatch of g",)}),
     ],

@@ -2,83 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import pytest
 
-from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
+from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import REST, Statement
+from tests.native.engine.steered import C, S, World, busy, url
 from tests.native.engine.test_entries import pulsars_quota
-
-S = NANOS_PER_SECOND
-C = 3_000
-
-
-def url(broker: str) -> str:
-    """Return the name that a broker reports under."""
-    return f"pulsar://{broker}:6650"
-
-
-class World:
-    """Some sidecars that hear each other, and the table that all their brokers have."""
-
-    def __init__(
-        self, *brokers: str, margin: Mapping[str, int] | None = None, **limits: int
-    ) -> None:
-        self.now_ns = S
-        self.sidecars = {
-            name: Steering(margin_permille=(margin or {}).get(name, 0), behind_gate=False)
-            for name in brokers
-        }
-        self.table: dict[str, dict[str, Amounts]] = {}
-        self.groups = limits or {"g": C}
-        for name, steering in self.sidecars.items():
-            steering.configure(url(name), 1)
-            steering.start(-60 * S)
-            steering.set_members(brokers)
-            steering.set_whole({g: Rates(publish_messages=c) for g, c in self.groups.items()})
-            steering.set_attachments(Attachments({}, {"t/n": "g"}))
-            self.see_records(steering)
-
-    @staticmethod
-    def see_records(steering: Steering) -> None:
-        """Pulsar has every record as it should be."""
-        for name, record in steering.records().items():
-            steering.set_record(name, record)
-
-    def limit(self, **limits: int) -> None:
-        """Local limits of the group, by broker."""
-        for name, limit in limits.items():
-            self.sidecars[name].set_limits("g", Rates(publish_messages=limit))
-
-    def say(self, broker: str, amounts: Mapping[str, Amounts], sidecar: str = "") -> None:
-        """A message arrives everywhere."""
-        self.table.setdefault(broker, {}).update(amounts)
-        stands_in = bool(sidecar) and url(sidecar) != broker
-        said = Statement(broker, amounts, sidecar, sidecar or broker, stands_in=stands_in)
-        for steering in self.sidecars.values():
-            steering.take(said, self.now_ns)
-
-    def write(self, turns: int = 3) -> None:
-        """Let each sidecar write, until all agree."""
-        for _ in range(turns):
-            self.now_ns += S // 5
-            for name, steering in self.sidecars.items():
-                steering.decide(self.now_ns)
-                for broker, amounts in list(steering.to_write(self.now_ns)):
-                    self.say(broker, amounts, name)
-
-    def quotas(self, record: int = C // 2, group: str = "g") -> dict[str, int]:
-        """Return the quota that each broker computes from the table."""
-        rows = {name: row.get(group, Amounts()).messages for name, row in self.table.items()}
-        total = sum(rows.values())
-        return {
-            name: pulsars_quota(record, rows.get(url(name), 0), total) for name in self.sidecars
-        }
 
 
 def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
@@ -103,13 +38,6 @@ def test_what_nobody_gets_is_in_the_rest() -> None:
     world.write(100)
     assert world.quotas() == {"a": 1_000, "b": 500}
     assert world.table[REST]["g"].messages == 0
-
-
-def busy(world: World, *names: str) -> None:
-    """Let clients of these brokers wait all the time."""
-    for name in names:
-        count = NamespaceCount(messages=500, producers=1, throttles=9)
-        world.sidecars[name].count({"t/n": count}, S // 2, world.now_ns)
 
 
 def test_of_a_group_whose_demand_is_not_known_each_busy_broker_has_an_equal_part() -> None:
@@ -151,6 +79,20 @@ def test_a_loan_that_no_client_uses_is_given_back_at_once() -> None:
     assert abs(quotas["b"] - 750) <= 15, quotas
 
 
+def test_a_group_of_a_tree_has_its_part_and_lends_nothing_that_belongs_to_its_siblings() -> None:
+    """However busy its clients are: the rest keeps what the core gives to others."""
+    world = World("a", "b", in_trees=("g",))
+    world.limit(a=100, b=1)
+    busy(world, "a", "b")
+    world.write(20)
+
+    quotas = world.quotas()
+    assert 50 <= quotas["a"] <= 51
+    assert quotas["b"] == 1
+    kept = sum(row["g"].messages for row in world.table.values())
+    assert kept == pytest.approx(C, abs=4)
+
+
 def test_nothing_is_lent_before_all_sidecars_are_heard() -> None:
     """The entries of the others are not known then."""
     world = World("a", "b")
@@ -184,6 +126,17 @@ def test_a_forged_entry_is_written_over_at_once() -> None:
     assert not world.sidecars["a"].take(echo, world.now_ns)
 
 
+def test_a_strangers_rest_is_written_over_at_once() -> None:
+    """As much again as the limit would halve all quotas; another sidecar's rest is none of a stranger."""
+    world = World("a", "b")
+    world.limit(a=2_000, b=1_000)
+    world.write()
+    sidecar = world.sidecars["a"]
+    assert sidecar.take(Statement(REST, {"g": Amounts(3_000)}, producer="evil"), world.now_ns)
+    assert REST in dict(sidecar.to_write(world.now_ns))
+    assert not sidecar.take(Statement(REST, {"g": Amounts(0)}, "b", "p"), world.now_ns)
+
+
 def test_the_row_of_a_dead_broker_is_set_to_nothing() -> None:
     """Its sidecar must be gone and the broker silent."""
     world = World("a", "b", "c")
@@ -207,15 +160,15 @@ class Orphaned:
     Each interval all compute their quotas from the table, and c uses its own up and reports that.
     """
 
-    def __init__(self) -> None:
-        self.world = World("a", "b", "c")
-        self.world.limit(a=1_000, b=1_000, c=1_000)
-        self.world.say(url("c"), {"g": Amounts(1_000)})
+    def __init__(self, each: int = 1_000, in_trees: Collection[str] = ()) -> None:
+        self.world = World("a", "b", "c", in_trees=in_trees)
+        self.world.limit(a=each, b=each, c=each)
+        self.world.say(url("c"), {"g": Amounts(each)})
         self.world.write()
         self.lost = self.world.sidecars.pop("c")
         for steering in self.world.sidecars.values():
             steering.set_members(["a", "b"])
-        self.world.limit(a=1_500, b=1_500)
+        self.world.limit(a=3 * each // 2, b=3 * each // 2)
 
     def rates(self, intervals: int) -> dict[str, int]:
         """Return the messages per second of each broker after some intervals."""
@@ -238,6 +191,14 @@ def test_a_broker_whose_sidecar_died_keeps_an_equal_part() -> None:
     for _ in range(20):
         rates = orphaned.rates(1)
         assert all(abs(rate - 1_000) <= 10 for rate in rates.values()), rates
+
+
+def test_a_broker_whose_sidecar_died_takes_nothing_of_a_trees_other_groups() -> None:
+    """All brokers together keep to the group's part, though its record has room for the whole tree."""
+    orphaned = Orphaned(100, in_trees=("g",))
+    for _ in range(20):
+        rates = orphaned.rates(1)
+        assert all(abs(rate - 100) <= 4 for rate in rates.values()), rates
 
 
 class Stalled:
@@ -481,7 +442,7 @@ def test_every_limit_of_several_groups_holds() -> None:
     parts = {view.name: view.part[0] for view in steering.views()}
 
     assert parts == {"all-of=g=all": 100, "all": 200}
-    assert steering.records() == {"all-of=g=all": Record(50, -1), "all": Record(150, -1)}
+    assert steering.records() == {"all-of=g=all": Record(60, -1), "all": Record(180, -1)}
     assert steering.attachments() == {"t/free": "all", "t/n": "all-of=g=all"}
 
 
@@ -525,7 +486,7 @@ def test_nothing_is_written_before_limits_are_known() -> None:
 
 def test_two_hundred_groups_at_once() -> None:
     """One row holds them all."""
-    groups = {f"g{number}": 100 + number for number in range(200)}
+    groups = {f"g{number}": C + number for number in range(200)}
     steering = Steering()
     steering.configure(url("a"), 1)
     steering.start(-60 * S)

@@ -39,6 +39,30 @@ def test_the_last_word_counts() -> None:
     assert table.of("pulsar://c", "g") == NOTHING
 
 
+def test_a_brokers_report_within_a_second_of_a_sidecars_entry_does_not_change_its_row() -> None:
+    """It is written over at once, but for groups that no sidecar writes. Later the broker counts."""
+    table = Table()
+    table.take(ours(B, 1_000), 1, 0)
+    both = {"g": Amounts(682), "h": Amounts(5)}
+    table.take(Statement(B, both, producer="p"), 1, S)
+    assert table.of(B, "g") == Amounts(1_000)
+    assert table.of(B, "h") == Amounts(5)
+    assert table.reported(B, "g") == (Amounts(682), S)
+
+    table.take(Statement(B, both, producer="p"), 1, S + 1)
+    assert table.of(B, "g") == Amounts(682)
+
+
+def test_what_a_stranger_writes_is_noticed_at_once_in_every_row() -> None:
+    """Brokers take it, so an entry or a rest that only seems to be in force would never be mended."""
+    table = Table()
+    table.take(own(B, 5), 1, 0)
+    for name in (B, REST):
+        table.take(ours(name, 1_000), 1, 1)
+        table.take(own(name, 77, "evil"), 1, 2)
+        assert table.of(name, "g") == Amounts(77)
+
+
 def test_a_broker_whose_sidecar_is_gone_and_that_is_silent_is_dead() -> None:
     """While the sidecar is a member, or the broker itself reports, it is not."""
     table = Table()
@@ -144,6 +168,15 @@ def test_a_second_producer_in_a_brokers_name_is_a_stranger() -> None:
     table.take(own(A, 5, "restarted"), 1, 20 * S)
     assert len(table.strangers(20 * S)) == 1
     assert table.strangers(90 * S) == ()
+
+
+def test_whoever_reports_in_the_name_of_the_rest_is_a_stranger() -> None:
+    """From the first message on: no broker has that name, and sidecars write entries in it."""
+    table = Table()
+    table.take(own(REST, 9_999, "evil"), 1, 0)
+    (stranger,) = table.strangers(1)
+    assert stranger.broker == REST
+    assert table.of(REST, "g") == Amounts(9_999), "brokers believe it"
 
 
 def test_strangers_are_remembered_up_to_a_bound() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.trim import LEAST_PERMILLE, WHOLE, Trim
 
@@ -14,11 +16,76 @@ def run(trim: Trim, over: float, seconds: int, limit: int = 1_000) -> None:
         trim.count(int(limit * trim.permille / WHOLE * over / 2), limit, S // 2, held=True)
 
 
-def test_a_broker_that_admits_more_comes_to_its_limit() -> None:
-    """Within a look or two."""
+def run_with_buckets(
+    trim: Trim, excess: int, seconds: int, poll_ms: int, limit: int = 1_000
+) -> None:
+    """Run a broker as it is: half of the limit and the excess as a second begins, the rest evenly."""
+    at_ms = 0
+    for end_ms in range(poll_ms, seconds * 1_000 + 1, poll_ms):
+        counted = 0
+        for ms in range(at_ms, end_ms):
+            if ms % 1_000 == 0:
+                counted += limit * trim.permille // (2 * WHOLE) + excess
+            if ms % 20 == 0:
+                counted += limit * trim.permille // (100 * WHOLE)
+        trim.count(counted, limit, (end_ms - at_ms) * S // 1_000, held=True)
+        at_ms = end_ms
+
+
+@pytest.mark.parametrize("poll_ms", [310, 500, 530, 790])
+@pytest.mark.parametrize("limit", [100, 1_000, 3_000])
+@pytest.mark.parametrize("excess_percent", [6, 15])
+def test_batches_are_taken_out_within_eight_seconds(
+    poll_ms: int, limit: int, excess_percent: int
+) -> None:
+    """Whether the measured time has one beginning of an interval more or less makes no difference."""
+    trim = Trim(1)
+    excess = limit * excess_percent // 100
+    run_with_buckets(trim, excess, 8, poll_ms, limit)
+    assert abs(limit * trim.permille // WHOLE + excess - limit) <= limit // 50
+
+
+@pytest.mark.parametrize("poll_ms", [310, 500, 530, 790])
+@pytest.mark.parametrize("limit", [15, 16, 25, 50, 333])
+def test_the_turns_of_a_small_limit_are_not_taken_for_batches(poll_ms: int, limit: int) -> None:
+    """A broker has one of two whole numbers for its quota, and loses the last message of an interval."""
+    trim = Trim(1)
+    at_ms = 0
+    bucket, due, quota = 0.0, 0.0, 0
+    for end_ms in range(poll_ms, 120_001, poll_ms):
+        counted = 0
+        for ms in range(at_ms, end_ms):
+            if ms % 1_000 == 0:
+                turn = ms // 1_000
+                quota = (turn + 1) * (limit + 1) // 2 - turn * (limit + 1) // 2
+                bucket, due = float(quota), 0.0
+            due += quota / 1_000
+            if ms % 20 == 0:
+                bucket, due = bucket + due, 0.0
+                counted += int(bucket)
+                bucket -= int(bucket)
+        trim.count(counted, limit, (end_ms - at_ms) * S // 1_000, held=True)
+        at_ms = end_ms
+        assert (limit * trim.permille + WHOLE // 2) // WHOLE == limit
+
+
+def test_a_broker_that_admits_more_comes_to_its_limit_though_its_buckets_do_not_show() -> None:
+    """Within a look or two, of ten intervals each."""
     trim = Trim(1)
     run(trim, 1.08, 60)
     assert abs(trim.permille * 1.08 - WHOLE) <= 12
+
+
+def test_of_a_limit_that_moves_as_many_messages_are_taken_out() -> None:
+    """A tick lets one batch too many pass, of 1,500 messages as of 1,000."""
+    trim = Trim(1)
+    run(trim, 1.05, 60, limit=1_500)
+    taken_out = 1_500 * (WHOLE - trim.permille)
+    assert taken_out > 1_500 * 30
+    run(trim, 1.0, 1, limit=1_000)
+    assert abs(1_000 * (WHOLE - trim.permille) - taken_out) <= 1_000
+    run(trim, 1.0, 1, limit=10)
+    assert trim.permille == LEAST_PERMILLE
 
 
 def test_what_is_no_longer_needed_ends() -> None:

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from coordinator.core.handling import handling_of
 from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
 from coordinator.native.engine.conditions import NOT_NATIVE
+from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.steering import Steering
@@ -50,9 +52,9 @@ class Topic:
 class Counters:
     """No topic is loaded; `coordinator.native.engine.outside.BrokerCounters`."""
 
-    async def read(self) -> tuple[()]:
+    async def read(self) -> CounterReading:
         """Nothing."""
-        return ()
+        return CounterReading(())
 
 
 class World:
@@ -131,6 +133,20 @@ async def test_behind_a_gate_entries_are_written_from_the_first_limit_on() -> No
         assert set(world.written()) == {6}
 
 
+async def test_a_sidecar_that_stops_writes_no_more_and_keeps_nobody_waiting() -> None:
+    """It hears others that stop with it leave, and takes nothing of what their brokers have."""
+    world, called = World(behind_gate=True), []
+    async with running(world):
+        await world.tell(6)
+        world.native.stop_writing()
+        before = len(world.topic.written)
+        await world.tell(600)
+        world.native.when_in_force(lambda: called.append(True))
+    assert set(world.written()) == {6}
+    assert len(world.topic.written) == before
+    assert called == [True]
+
+
 def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
     """Dispatch, and publishing below Pulsar's least quota at each broker; behind a gate, none."""
     for behind_gate in (False, True):
@@ -154,3 +170,30 @@ def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
             assert "fine" not in told[NOT_NATIVE]
         native.catalogue_changed(catalogue(fine=fine))
         assert NOT_NATIVE not in {found.code for found in native.conditions(0)}
+
+
+def test_a_group_of_a_tree_has_a_record_of_the_most_that_it_may_have() -> None:
+    """That is its parent's limit if it has none; a broker's own limiter can hold its part of that."""
+    native = World().native
+    shop = ResourceGroup("shop", Rates(publish_messages=700))
+    found = Catalogue(
+        {"shop": Versioned(shop, 1), "g": Versioned(ResourceGroup("g", Rates(), parent="shop"), 2)}
+    )
+
+    native.catalogue_changed(found)
+    assert NOT_NATIVE not in {each.code for each in native.state().conditions}
+    assert [view.record.messages for view in native.state().groups] == [350 + 32]
+    native.set_attachments(Attachments({}, {"t/n": "g"}, roles={"team-*": "g"}))
+    texts = [each.text for each in native.state().conditions if each.code == NOT_NATIVE]
+    assert texts == ["limited, and not by brokers: role team-* of g"]
+
+
+def test_refusals_and_credit_are_told_as_beyond_brokers() -> None:
+    """A broker's own limiter delays what is above the record, and saves nothing up."""
+    native = World().native
+    group = ResourceGroup("g", Rates(publish_messages=700), on_limit="refuse", burst_seconds=5)
+
+    native.set_handling("g", handling_of(group))
+    native.catalogue_changed(Catalogue({"g": Versioned(group, 1)}))
+    texts = [each.text for each in native.state().conditions if each.code == NOT_NATIVE]
+    assert texts == ["limited, and not by brokers: refusing publishes of g, the burst of g"]

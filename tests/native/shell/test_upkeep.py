@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+
+import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.native.engine.conditions import TRANSPORT, Observed
-from coordinator.native.engine.counting import NamespaceCount
-from coordinator.native.engine.entries import Record
+from coordinator.native.engine.counting import CounterReading, NamespaceCount, TopicCount
+from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
+from coordinator.native.shell.polling import Polling
 from coordinator.native.shell.upkeep import UNUSED_AFTER_NS, Upkeep
+from coordinator.ports import BrokerUnreachable, PortError, Refused
 
 S = NANOS_PER_SECOND
 
@@ -70,12 +75,33 @@ class Pulsar:
         return ["t"]
 
 
+class Answers:
+    """The answers of a broker, one after the other; `native.engine.outside.BrokerCounters`."""
+
+    def __init__(self, *answers: float | PortError | None) -> None:
+        """Each is why there are no counters, or when the broker says that its process started."""
+        self._answers = deque(answers)
+
+    async def read(self) -> CounterReading:
+        """Counters of a topic of each namespace; the last answer is given again."""
+        answer = self._answers[0] if len(self._answers) == 1 else self._answers.popleft()
+        if isinstance(answer, PortError):
+            raise answer
+        return CounterReading([TopicCount("t/n", "t"), TopicCount("t/free", "t")], answer)
+
+
+REFUSED = Refused("GET /metrics/ answered 401")
+UNREACHABLE = BrokerUnreachable("GET /metrics/: ConnectError")
+FAILED = BrokerUnreachable("GET /metrics/ answered 500")
+
+
 class World:
     """One sidecar's upkeep of one group."""
 
     def __init__(self, rank: int | None = 0, headroom_permille: int = 0) -> None:
         self.clock, self.pulsar, self.seen = Clock(), Pulsar(), Observed()
         self.steering = Steering(headroom_permille=headroom_permille)
+        self.steering.start(0)
         self.upkeep = Upkeep(self.steering, self.pulsar, self.seen, self.clock)
         self.upkeep.rank = rank
         self.limit(3_000)
@@ -162,6 +188,59 @@ async def test_a_namespace_of_which_too_much_passes_is_attached_again() -> None:
         assert world.seen.overflowing == (("t/n",) if passed == 30_000 else ())
 
 
+async def test_topics_that_a_broker_loaded_early_are_attached_again_once_it_names_their_group() -> (
+    None
+):
+    """Within half a second, and once; a namespace that others moved meanwhile is left to them."""
+    world = World()
+    world.steering.set_attachments(Attachments({}, {"t/n": "g", "t/free": "g"}))
+    await world.after(0)
+    await world.after(1)
+    polling = Polling(Answers(10.0, 20.0), world.steering, world.seen, world.clock, 0.5)
+    for _ in range(2):
+        await polling.poll()
+    world.pulsar.writes.clear()
+    world.pulsar.groups["t/free"] = "other"
+    await world.after(0.5)
+    assert world.pulsar.writes == []
+
+    named = Statement("pulsar://a:6650", {}, producer="p", named=frozenset({"g"}))
+    world.steering.take(named, world.clock.now)
+    await polling.poll()
+    for _ in range(3):
+        await world.after(0.5)
+    assert world.pulsar.writes == [("t/n", "g")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "has_started"),
+    [
+        ((10.0, 20.0), True),
+        ((10.0, UNREACHABLE, 20.0), True),
+        ((UNREACHABLE, REFUSED, 10.0), True),
+        ((UNREACHABLE, None), True),
+        ((REFUSED, 10.0), False),
+        ((10.0, FAILED, 10.0), False),
+        ((10.0, UNREACHABLE, UNREACHABLE, 10.0), False),
+        ((None, FAILED, None), False),
+        ((10.0, None, 10.0), False),
+        ((10.0, None, 20.0), True),
+    ],
+)
+async def test_a_broker_has_started_when_its_process_is_another_or_was_not_there_before(
+    answers: tuple[float | PortError | None, ...], has_started: bool
+) -> None:
+    """Pulsar answers 500 now and then while subscriptions come and go: that is no start."""
+    world = World()
+    await world.after(0)
+    polling = Polling(Answers(*answers), world.steering, world.seen, world.clock, 0.5)
+    expected = []
+    for _ in answers:
+        await polling.poll()
+        expected.append(world.steering.early.is_expected)
+    assert expected == [False] * (len(answers) - 1) + [has_started]
+
+
 async def test_the_second_waits_for_its_turn() -> None:
     """A sidecar that is no member writes nothing."""
     world, outsider = World(rank=1), World(rank=None)
@@ -222,11 +301,11 @@ async def test_a_raised_limit_is_written_at_once_and_a_lowered_one_later() -> No
     await world.after(0)
     world.steering.set_limits("g", Rates(publish_messages=3_000))
     world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now)
-    world.limit(1_000)
+    world.limit(2_500)
     await world.after(2)
     assert world.pulsar.records["g"] == Record(1_500, -1)
     await world.after(UNUSED_AFTER_NS / S)
-    assert world.pulsar.records["g"] == Record(500, -1)
+    assert world.pulsar.records["g"] == Record(1_250, -1)
     world.limit(5_000)
     await world.after(2)
     assert world.pulsar.records["g"] == Record(2_500, -1)
@@ -250,6 +329,25 @@ async def test_a_raised_limit_within_the_headroom_is_not_written_while_the_group
     await world.after(2)
     assert world.pulsar.records["g"] == Record(6_000, -1)
     assert world.seen.edited == {}
+
+
+async def test_a_record_with_room_waits_until_every_broker_had_the_time_to_report() -> None:
+    """Entries of idle brokers are no use; a broker's own report of use is, for as long as it is new."""
+    world = World()
+    world.pulsar.records["g"] = Record(3_000, -1)
+    world.steering.start(world.clock.now)
+    await world.after(0)
+    await world.after(5)
+    assert world.pulsar.records["g"] == Record(3_000, -1)
+    idle = Statement("pulsar://b:6650", {"g": Amounts(1_000)}, sidecar="b")
+    world.steering.take(idle, world.clock.now)
+    in_use = Statement("pulsar://b:6650", {"g": Amounts(1)}, producer="p")
+    world.steering.take(in_use, world.clock.now)
+    await world.after(5)
+    assert world.pulsar.records["g"] == Record(3_000, -1)
+    world.steering.take(idle, world.clock.now)
+    await world.after(2)
+    assert world.pulsar.records["g"] == Record(1_500, -1)
 
 
 async def test_a_namespace_in_a_group_of_theirs_is_left_there() -> None:

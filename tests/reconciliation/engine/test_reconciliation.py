@@ -99,6 +99,24 @@ def test_pulsars_own_namespace_and_exempt_ones_are_not_compared() -> None:
     assert played.all.reconciled == 0
 
 
+@pytest.mark.parametrize(
+    ("namespace", "is_compared"),
+    [
+        ("pulsar/10.0.0.7:8080", False),
+        ("pulsar/standalone/broker-1.brokers:8443", False),
+        ("pulsar/functions", True),
+        ("shop/10.0.0.7:8080", True),
+        ("pulsar/10.0.0.7:8080:9", True),
+    ],
+)
+def test_a_broker_that_is_asked_for_its_health_is_no_escape(
+    namespace: str, is_compared: bool
+) -> None:
+    """It publishes a message of its own, to a namespace that has its name."""
+    played = Played()
+    assert played.step({namespace: 900}) == ((namespace,) if is_compared else ())
+
+
 def test_an_escape_counts_for_every_group_of_its_namespace() -> None:
     """Namespace, tenant and cluster; the rates of several namespaces add up."""
     played = Played(cluster_group="all")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.adapters.memory.surroundings import ManualClock
+from coordinator.core.handling import Handling
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates, Traffic
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.shell.charging import ChargedGate
@@ -20,6 +21,10 @@ class Inner:
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         """Keep them."""
         self.limits[group] = limits, leased
+
+    def set_handling(self, group: str, handling: Handling) -> None:
+        """Keep it."""
+        self.told.append((group, handling))
 
     def remove_limits(self, group: str) -> None:
         """Forget them."""

@@ -9,12 +9,13 @@ import pytest
 
 from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments
+from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.gate_views import StrandedClient
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
-from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.counting import CounterReading, TopicCount
 from coordinator.ports import BrokerUnreachable, Catalogue, NotFound, PortError, Refused
 from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.reconciliation import Reconciliation
+from coordinator.reconciliation.engine.reconciliation import PULSARS_OWN, Reconciliation
 from coordinator.reconciliation.engine.ways import KnownOrigins, ListedPublisher, Way
 from coordinator.reconciliation.shell.reconciler import Reconciler
 
@@ -28,6 +29,7 @@ class Site:
 
     clock: ManualClock = field(default_factory=ManualClock)
     counts: list[TopicCount] = field(default_factory=list)
+    uncounted: tuple[str, ...] = ()
     totals: dict[str, tuple[int, int]] = field(default_factory=dict)
     listed: dict[str, list[ListedPublisher]] = field(default_factory=dict)
     trouble: PortError | None = None
@@ -37,11 +39,11 @@ class Site:
     lost: list[StrandedClient] = field(default_factory=list)
     recorded: list[tuple[int, list[EscapedTraffic]]] = field(default_factory=list)
 
-    async def read(self) -> Sequence[TopicCount]:
+    async def read(self) -> CounterReading:
         """Return the broker's counters."""
         if self.trouble is not None:
             raise self.trouble
-        return self.counts
+        return CounterReading(self.counts, uncounted=self.uncounted)
 
     async def published_totals(self) -> Mapping[str, tuple[int, int]]:
         """Return the gate's."""
@@ -204,3 +206,21 @@ async def test_clients_that_do_not_come_are_told_if_the_own_broker_serves_their_
     for _ in range(5):
         await site.escape(reconciler, 0)
     assert reconciler.state().stranded == ()
+
+
+async def test_a_namespace_that_the_broker_does_not_count_readably_is_told_by_an_alarm(
+    site: Site,
+) -> None:
+    """Until it does; Pulsar's own is not compared in any case."""
+    reconciler = site.reconciler()
+    site.uncounted = ("t/odd", PULSARS_OWN)
+    await reconciler.read()
+    (found,) = reconciler.sightings(0)
+    assert (found.kind, found.subject) == (
+        AlarmKind.TRAFFIC_ROUND_THE_GATE,
+        "broker-1 t/odd uncounted",
+    )
+    assert reconciler.state().uncounted == ("t/odd",)
+    site.uncounted = ()
+    await reconciler.read()
+    assert [*reconciler.sightings(0)] == []

@@ -39,7 +39,7 @@ public final class ClientProgramV5 {
     private static final Duration PATIENCE = Duration.ofSeconds(40);
     private static final int KEYS = 16;
     private static final int MANY_KEYS = 64;
-    private static final int STEADY_S = 30;
+    private static final int STEADY_S = 36;
     private static final int HOT_S = 20;
     private static final int RESCALED_S = 24;
 

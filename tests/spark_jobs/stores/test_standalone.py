@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,9 +15,13 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyarrow.fs import FileType, S3FileSystem
 
 import spark_jobs
+from spark_jobs.places import StorePlace, place_of
 from tests.spark_jobs import plain
+from tests.spark_jobs.stores import servers
+from tests.spark_jobs.stores.conftest import in_s3
 from tests.spark_jobs.test_convergence_report import START, STORY, UNKNOWN
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -52,7 +55,8 @@ class Daemon:
 
     def stop(self) -> None:
         """End it with everything that it started."""
-        os.killpg(self.process.pid, signal.SIGTERM)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
         self.process.wait(30)
 
 
@@ -63,6 +67,7 @@ def environment() -> dict[str, str]:
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": servers.QUICK,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
@@ -71,17 +76,10 @@ def environment() -> dict[str, str]:
 _FOREIGN = ("PYTHONPATH", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
-def free_port() -> int:
-    """Return a port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Daemon]]]:
     """The address of a master with two workers of a core each."""
-    place, port = tmp_path_factory.mktemp("cluster"), free_port()
+    place, port = tmp_path_factory.mktemp("cluster"), servers.free_port()
     address = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
     ports = ("--host", "127.0.0.1", "--webui-port", "0")
@@ -114,37 +112,69 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_report_is_the_same_on_a_cluster(
-    cluster: tuple[str, list[Daemon]], shipped: Path, story: Path, tmp_path: Path
+def test_the_report_is_the_same_on_a_cluster_that_loses_a_worker(
+    cluster: tuple[str, list[Daemon]],
+    shipped: Path,
+    story: Path,
+    in_a_bucket: str,
+    s3_endpoint: str,
+    tmp_path: Path,
 ) -> None:
-    """Both workers compute, and the figures are those of an independent calculation."""
+    """From S3 to S3; the figures are those of an independent calculation on the rows of a directory."""
     address, workers = cluster
     main = tmp_path / "convergence_report.py"
     shutil.copy(Path(spark_jobs.__file__).with_name("convergence_report.py"), main)
-    out = tmp_path / "report"
+    url = in_s3(s3_endpoint)
+    out = place_of(url)
     settings = {
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": servers.QUICK,
+        "spark.driver.extraJavaOptions": servers.QUICK,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
     }
-    submitted = subprocess.run(
-        [
-            str(SPARK_HOME / "bin/spark-submit"), "--master", address,
-            "--py-files", str(shipped),
-            *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
-            str(main), str(story), "--out", str(out),
-        ],
-        env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False,
-    )  # fmt: skip
+    command = [
+        str(SPARK_HOME / "bin/spark-submit"), "--master", address,
+        "--py-files", str(shipped), "--jars", servers.s3_class_path(),
+        *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
+        str(main), in_a_bucket, "--out", url,
+    ]  # fmt: skip
+    log = tmp_path / "log"
+    with log.open("wb") as said, subprocess.Popen(
+        command, env=environment() | servers.CREDENTIALS, cwd=tmp_path, stdout=said, stderr=said,
+        start_new_session=True,
+    ) as submitted:  # fmt: skip
+        try:
+            for worker in workers:
+                worker.says("Asked to launch executor")
+            content(s3_endpoint, out / "parquet/limits/_SUCCESS", submitted, log)
+            os.killpg(workers[1].process.pid, signal.SIGKILL)
+            assert submitted.wait(800) == 0, log.read_text()[-3000:]
+        finally:
+            if submitted.poll() is None:
+                os.killpg(submitted.pid, signal.SIGKILL)
 
-    assert submitted.returncode == 0, submitted.stderr[-3000:]
-    for worker in workers:
-        worker.says("Asked to launch executor")
-    figures = json.loads((out / "figures.json").read_text())
+    figures = json.loads(content(s3_endpoint, out / "figures.json", submitted, log))
     by_second = plain.seconds(story, "publishRateInMsgs", {0: 3000, START + 40: 6000})
     for event, (kinds, *moments) in zip(figures["events"], STORY, strict=True):
         expected = plain.figures(by_second, UNKNOWN, *(START + moment for moment in moments))
         assert event["kinds"] == kinds
         for name in ("utilisation", "jain", "min_share", "volume_over"):
             assert event[name] == pytest.approx(float(expected[name]), rel=1e-12), name
+
+
+def content(endpoint: str, place: StorePlace, job: subprocess.Popen[bytes], log: Path) -> bytes:
+    """Wait until a job has written an object, and return what is in it."""
+    key, secret = servers.CREDENTIALS.values()
+    store = S3FileSystem(
+        access_key=key, secret_key=secret, endpoint_override=endpoint, scheme="http"
+    )
+    path = place.url.partition("://")[2]
+    deadline = time.monotonic() + 2 * _START_S
+    while store.get_file_info(path).type is not FileType.File:
+        assert job.poll() is None, log.read_text()[-3000:]
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.2)
+    with store.open_input_stream(path) as stream:
+        return bytes(stream.read())

@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from admin_api.requests.access import TokenRefused
-from admin_api.requests.tokens import BadKey, TokenKey, TokenVerifier
+from coordinator.adapters.tokens import BadKey, TokenKey, TokenVerifier
+from coordinator.ports import TokenRefused
 from tests.admin_api.keys import EC_KEY, KEYS, RSA_KEY, SECRET, der, in_seconds, token
 
 VERIFIER = TokenVerifier(KEYS, "sub")
@@ -54,6 +54,12 @@ def signed_with_public_key_as_secret() -> str:
     return b".".join([head, body, base64.urlsafe_b64encode(signature).rstrip(b"=")]).decode()
 
 
+def deep() -> str:
+    """A head of more brackets than a reader of JSON may follow."""
+    head = base64.urlsafe_b64encode(b"[" * 60_000).rstrip(b"=").decode()
+    return f"{head}.e30.c2ln"
+
+
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -71,6 +77,7 @@ def signed_with_public_key_as_secret() -> str:
         ("", "cannot be read"),
         ("a.b.c", "cannot be read"),
         ("x" * 5000, "cannot be read"),
+        (deep(), "cannot be read"),
         (token(""), "no claim sub"),
         (jwt.encode({"name": "admin"}, SECRET, "HS256"), "no claim sub"),
         (jwt.encode({"sub": 7}, SECRET, "HS256"), "no claim sub"),

@@ -10,8 +10,9 @@ No part of a token is logged or repeated in a reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import jwt
@@ -20,7 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
-from admin_api.requests.access import TokenRefused
+from coordinator.config import Config, ConfigError
+from coordinator.ports import TokenRefused
 
 _MIN_SECRET_BYTES = 32
 _MIN_RSA_BITS = 2048
@@ -69,7 +71,7 @@ class TokenKey:
 
 
 class TokenVerifier:
-    """`admin_api.requests.access.Verifier` by keys.
+    """`coordinator.ports.Verifier` by keys.
 
     Args:
         keys: at least one key.
@@ -97,7 +99,7 @@ class TokenVerifier:
     def _claims_of(self, token: str) -> dict[str, Any]:
         try:
             algorithm = jwt.get_unverified_header(token).get("alg")
-        except jwt.InvalidTokenError as error:
+        except (jwt.InvalidTokenError, RecursionError) as error:  # the latter of 10,000 brackets
             raise TokenRefused("The token cannot be read") from error
         keys = [key for key in self._keys if key.algorithm == algorithm]
         if not keys:
@@ -117,3 +119,27 @@ class TokenVerifier:
             except jwt.InvalidTokenError as error:
                 raise TokenRefused("The token cannot be read") from error
         raise TokenRefused("The token's signature does not fit any key known here")
+
+
+def verifier_of(config: Config) -> TokenVerifier:
+    """Return the verifier with the keys that a configuration names, at least one.
+
+    Raises:
+        ConfigError: a key cannot be read or used.
+    """
+    keys = [
+        _key("auth_public_key_files", path, TokenKey.public)
+        for path in config.auth_public_key_files
+    ]
+    if config.auth_secret_key_file:
+        keys.append(_key("auth_secret_key_file", config.auth_secret_key_file, TokenKey.secret))
+    return TokenVerifier(keys, config.auth_role_claim)
+
+
+def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:
+    try:
+        return build(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{name}: {path} cannot be read: {error.strerror}") from error
+    except BadKey as error:
+        raise ConfigError(f"{name}: {path}: {error}") from error

@@ -1,0 +1,98 @@
+"""The parts of a sidecar that bring limits to its actuator, and see what goes round a gate."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import structlog
+
+from coordinator.app import factories
+from coordinator.app.addresses import AddressCourier
+from coordinator.app.parts import AnyGate, SidecarParts
+from coordinator.app.topic_limits import TopicLimitCourier
+from coordinator.config import Config
+from coordinator.gate.process.handle import GateProcess
+from coordinator.native.shell.both import GateAndNative
+from coordinator.ports import TrafficGate
+from coordinator.reconciliation.shell.charging import ChargedGate
+from coordinator.reconciliation.shell.reconciler import Reconciler
+
+log = structlog.get_logger(__name__)
+
+
+def limit_broker(gate: AnyGate, config: Config) -> None:
+    """Set the limits that the configuration has beside those of groups."""
+    gate.set_broker_limits(config.broker_limits)
+    gate.set_partition_limits(config.partition_limits)
+    gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
+
+
+def limit_topics(parts: SidecarParts) -> TopicLimitCourier:
+    """Bring the limits of topics to the gate and, of scalable ones, to the core."""
+    courier = TopicLimitCourier(parts.gate, parts.broker)
+    parts.kept.topic_limits.watch(courier.changed)
+    if parts.gate_process is not None:
+        parts.kept.topic_limits.watch(parts.runner.topic_limits_changed)
+    return courier
+
+
+def charged(parts: SidecarParts) -> ChargedGate | None:
+    """Return the gate that charges groups with what went round it, if the configuration says so."""
+    if parts.gate_process is None or not parts.config.charge_escaped:
+        return None
+    return ChargedGate(parts.gate_process, parts.clock)
+
+
+def enforcing(parts: SidecarParts, charged_gate: ChargedGate | None) -> TrafficGate:
+    """Return what carries out the core's limits: a gate, the broker's own limiter, or both."""
+    gate = charged_gate or parts.gate_process
+    if gate is None or parts.native is None:
+        return gate or parts.gate
+    return GateAndNative(gate, parts.native)
+
+
+async def reconciler(
+    parts: SidecarParts, charged_gate: ChargedGate | None, stack: AsyncExitStack
+) -> Reconciler | None:
+    """Keep comparing what the broker counts with what the gate passes, where there is a gate."""
+    config = parts.config
+    if parts.gate_process is None or not config.reconciles:
+        return None
+    counters = await stack.enter_async_context(
+        factories.broker_counters(config, published_only=True)
+    )
+    publishers = await stack.enter_async_context(factories.publisher_lists(config))
+    made = factories.reconciler(
+        config,
+        counters,
+        publishers,
+        parts.gate_process,
+        parts.clock,
+        None if charged_gate is None else charged_gate.charge,
+        parts.recorder,
+    )
+    parts.kept.store.watch(made.catalogue_changed)
+    parts.runner.watch.also_seen.append(made.sightings)
+    parts.runner.keep("reconciliation", made.run)
+    return made
+
+
+async def follow_addresses(
+    parts: SidecarParts, gate: GateProcess, stack: AsyncExitStack
+) -> asyncio.Event:
+    """Let the gate know the cluster's addresses; return the event that is set when it first does."""
+    courier = AddressCourier(gate, parts.config.gate_listener_name)
+    registrations = parts.kept.registrations
+    registrations.watch(courier.changed)
+    stack.push_async_callback(registrations.stop)
+    await registrations.start()
+    return courier.informed
+
+
+async def open_gate(gate: AnyGate, *informed: asyncio.Event) -> None:
+    """Let clients in once all of this is known."""
+    for event in informed:
+        await event.wait()
+    await gate.start()
+    log.info("gate open")

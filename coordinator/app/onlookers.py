@@ -1,0 +1,86 @@
+"""The parts of a sidecar that look on: recorder, counts, backlogs and alarms.
+
+Messages pass with or without them, and most run only where the configuration asks for them.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from admin_api.backend import Backlogs
+from coordinator.adapters.clock import wall_ms
+from coordinator.app import factories
+from coordinator.app.parts import SidecarParts
+from coordinator.insight.shell.alarming import Alarming
+from coordinator.insight.shell.namespace_meter import NamespaceMeter
+from coordinator.insight.shell.partition_meter import PartitionMeter
+from coordinator.insight.shell.unknown_topics import UnknownTopicsWatch
+from coordinator.native.shell.actuator import NativeActuator
+
+if TYPE_CHECKING:
+    from coordinator.adapters.recorder.rows import EnforcedBy
+
+
+def record(parts: SidecarParts) -> None:
+    """Record which path enforces and what each namespace publishes, if there is a recorder."""
+    recorder = parts.recorder
+    if recorder is None:
+        return
+    recorder.enforced_by = partial(_enforcement, parts.config.enforcement_path, parts.native)
+    meter = NamespaceMeter(parts.gate, recorder, parts.clock)
+    parts.runner.keep("namespace counts", meter.run)
+
+
+def _enforcement(path: str, native: NativeActuator | None) -> EnforcedBy:
+    from coordinator.adapters.recorder.rows import EnforcedBy  # noqa: PLC0415 - only to record it
+
+    return EnforcedBy(path, native.known_interval_s if native is not None else None)
+
+
+def meter_partitions(parts: SidecarParts) -> PartitionMeter:
+    """Count what each partition publishes."""
+    meter = PartitionMeter(parts.gate, parts.clock)
+    parts.runner.keep("partition counts", meter.run)
+    parts.runner.watch.also_seen.append(meter.conditions)
+    return meter
+
+
+def watch_unknown_topics(parts: SidecarParts) -> None:
+    """Tell of topics that the gate does not know, if the configuration asks for it."""
+    if parts.gate_process is not None and parts.config.unknown_topics == "alarm":
+        watch = UnknownTopicsWatch(parts.gate_process, parts.config.broker_id)
+        parts.runner.watch.also_seen.append(watch.sightings)
+        parts.runner.keep("unknown topics", watch.run)
+
+
+async def backlogs(parts: SidecarParts, stack: AsyncExitStack) -> Backlogs | None:
+    """Make the monitor of backlogs, if the configuration asks for it."""
+    if not parts.config.backlog_check_seconds:
+        return None
+    source = await stack.enter_async_context(factories.backlog_source(parts.config))
+    return factories.backlogs(parts.config, source, parts.gate, parts.clock)
+
+
+def look_at_backlogs(parts: SidecarParts, backlogs: Backlogs | None) -> None:
+    """Check backlogs and enforce their quotas, if there is a monitor."""
+    if backlogs is None:
+        return
+    backlogs.watch.watch(parts.runner.watch.backlogs_checked)
+    if (recorder := parts.recorder) is not None:
+        backlogs.watch.watch(
+            lambda views: recorder.backlogs_checked(views, wall_ms(), parts.clock.now_ns())
+        )
+    parts.runner.keep("backlog checks", backlogs.watch.run)
+    parts.runner.keep("backlog quotas", backlogs.enforcement.run)
+
+
+async def alarming(parts: SidecarParts, stack: AsyncExitStack) -> Alarming | None:
+    """Send alarms to the webhook, if there is one."""
+    if not parts.config.alarm_webhook_url:
+        return None
+    receiver = await stack.enter_async_context(factories.webhook(parts.config))
+    alarming = Alarming(parts.state, parts.runner.watch, receiver)
+    parts.runner.keep("alarms", alarming.run)
+    return alarming

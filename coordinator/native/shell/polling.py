@@ -1,0 +1,158 @@
+"""The broker's counters, read again and again: what was published, and who is connected.
+
+A poll takes the broker some milliseconds of processor, more with more topics. So polls are so far apart
+that they take at most `_COST` of the time, between `native_poll_seconds` and `_POLL_MAX_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+
+from coordinator.core.model import MonitoringClass
+from coordinator.native.engine.conditions import Observed
+from coordinator.native.engine.counting import CounterBook
+from coordinator.native.engine.outside import BrokerCounters
+from coordinator.native.engine.steering import Steering
+from coordinator.ports import BrokerUnreachable, Clock, PortError
+
+_COST: Final = 0.05
+_POLL_MAX_S: Final = 5.0
+_POLLS_JUDGED: Final = 8
+
+log = structlog.get_logger(__name__)
+
+
+class Listener(Protocol):
+    """Told at once of participants that come and go."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, participants: int
+    ) -> None:
+        """Take the news that a group's first participant appeared here, or that its last one left."""
+        ...
+
+
+class Polling:
+    """Reads one broker's counters, and hands what was counted since the last time to the steering.
+
+    Args:
+        counters: of the own broker.
+        steering: takes the counts.
+        seen: takes the reason why they cannot be read.
+        clock: monotonic time.
+        least_s: the least time between two polls; 0 polls never, since a gate counts.
+    """
+
+    def __init__(
+        self,
+        counters: BrokerCounters,
+        steering: Steering,
+        seen: Observed,
+        clock: Clock,
+        least_s: float,
+    ) -> None:
+        self._counters = counters
+        self._steering = steering
+        self._seen = seen
+        self._clock = clock
+        self._least_s = self.every_s = least_s
+        self._book = CounterBook()
+        self._polled_ns: int | None = None
+        self._took_s: deque[float] = deque(maxlen=_POLLS_JUDGED)
+        self._connected: dict[str, tuple[int, int]] = {}
+        #: When the broker's process started, as of the last poll; None before the first.
+        self._started_s: float | None = None
+        #: Whether the broker could not be reached before the first poll that it answered.
+        self._came_later = False
+        #: Told of participants; None before anything listens.
+        self.listener: Listener | None = None
+        #: Called by the first poll after a quiet collection.
+        self.resumed: Callable[[], None] | None = None
+        #: Whether the last collection had no traffic in it.
+        self.is_quiet = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the counters are to be read at all."""
+        return self._least_s > 0
+
+    @property
+    def topics(self) -> int:
+        """The number of topics at the last poll."""
+        return self._book.topics
+
+    @property
+    def published_topics(self) -> frozenset[str]:
+        """The full names of the topics that producers are connected to."""
+        return self._book.published_topics
+
+    def participants(self) -> tuple[int, int]:
+        """Return the producers and consumers of all groups, as of the last poll."""
+        connected = self._connected.values()
+        return sum(each[0] for each in connected), sum(each[1] for each in connected)
+
+    async def run(self) -> None:
+        """Poll for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            await self.poll()
+            took_s = loop.time() - began_s
+            self._took_s.append(took_s)
+            # The shortest of several: a busy machine makes a poll long, but not expensive.
+            self.every_s = min(_POLL_MAX_S, max(self._least_s, min(self._took_s) / _COST))
+            await asyncio.sleep(max(0.0, self.every_s - took_s))
+
+    async def poll(self) -> None:
+        """Poll once; a broker that does not answer is asked again at the next poll."""
+        try:
+            await self._read()
+            self._seen.counters_error = ""
+        except PortError as error:
+            if str(error) != self._seen.counters_error:
+                log.warning("counters cannot be read", reason=str(error))
+            self._seen.counters_error = str(error)
+            if self._polled_ns is None and isinstance(error, BrokerUnreachable):
+                self._came_later = True
+
+    async def _read(self) -> None:
+        began_ns = self._clock.now_ns()
+        reading = await self._counters.read()
+        now_ns = self._clock.now_ns()
+        # The counters are of some moment in between.
+        at_ns = (began_ns + now_ns) // 2
+        elapsed_ns = at_ns - self._polled_ns if self._polled_ns is not None else 0
+        self._polled_ns = at_ns
+        found = self._book.poll(reading.topics)
+        self._seen.uncounted = tuple(sorted(reading.uncounted))
+        # A broker fails to answer for many reasons; that its process started tells of a new one.
+        if self._came_later or self._is_another_process(reading.started_s):
+            self._steering.broker_started(now_ns)
+        self._came_later, self._started_s = False, reading.started_s or self._started_s
+        connected = self._steering.count(found, elapsed_ns, now_ns)
+        log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
+        self._tell_participants(connected)
+        if self.is_quiet and self.resumed is not None:
+            self.is_quiet = False
+            self.resumed()
+
+    def _is_another_process(self, started_s: float | None) -> bool:
+        known = self._started_s is not None and started_s is not None
+        return known and started_s != self._started_s
+
+    def _tell_participants(self, connected: dict[str, tuple[int, int]]) -> None:
+        before, self._connected = self._connected, connected
+        if self.listener is None:
+            return
+        for group in before.keys() | connected.keys():
+            were, are = before.get(group, (0, 0)), connected.get(group, (0, 0))
+            for index, monitoring_class in enumerate(
+                (MonitoringClass.PUBLISH, MonitoringClass.DISPATCH)
+            ):
+                if bool(were[index]) != bool(are[index]):
+                    self.listener.participants_changed(group, monitoring_class, are[index])

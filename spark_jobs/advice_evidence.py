@@ -1,0 +1,184 @@
+"""The evidence beside an advice: what the core does at such limits, and who would feel them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from coordinator.core.model import Dimension
+from coordinator.simulation.replay import replay
+from spark_jobs.advice import shares
+from spark_jobs.intake import FileIntake, read
+from spark_jobs.replay_input import KEY, definitions, demand, story_of
+from spark_jobs.tables import DIMENSION_COLUMNS
+
+REPLAY_S = 300
+"""Of each group that are played again. A second of a broker takes about a millisecond, each time."""
+REPLAY_GROUPS = 50
+"""With more groups nothing is played unless asked for."""
+PLAYED = (0.8, 1.0, 1.25)
+"""Parts of the advised limit that are played."""
+FELT_MAX = 5
+"""Brokers and namespaces that are named."""
+
+_GROUP = ["resource_group", "monitoring_class", "dimension"]
+_FELT = """resource_group string, monitoring_class string, dimension string, broker string,
+    seconds bigint, lacking double"""
+_PLAYED = """resource_group string, dimension string, part double, limit bigint, throttled bigint,
+    seconds bigint"""
+
+Found = dict[tuple[str, str], list[dict[str, Any]]]
+"""Rows by group and dimension."""
+
+
+def brokers_then(brokers: DataFrame, throttled: DataFrame, settings: DataFrame) -> Found:
+    """The brokers that would want more than their share, by group and dimension; the worst first."""
+    weights = settings.select("resource_group", "dimension", "weights")
+    rows = brokers.join(throttled, [*_GROUP, "second"]).join(
+        F.broadcast(weights), ["resource_group", "dimension"]
+    )
+    return _by_subject(rows.groupBy(*_GROUP).applyInPandas(feeling, _FELT), "broker", "lacking")
+
+
+def feeling(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of one group and dimension: in how many seconds each broker would have less than it wants.
+
+    Args:
+        rows: broker demand of the throttled seconds, with the limit and what the group weighs by.
+    """
+    seconds: dict[str, int] = {}
+    lacking: dict[str, float] = {}
+    by_topics = rows["weights"].iloc[0] == "topics"
+    limit = float(rows["limit"].iloc[0])
+    for _, of_second in rows.groupby("second"):
+        names = of_second["broker"].tolist()
+        wanted = dict(zip(names, of_second["most"].tolist(), strict=True))
+        weights = of_second["topics"].tolist() if by_topics else [1] * len(names)
+        given = shares(limit, wanted, dict(zip(names, weights, strict=True)))
+        for name in names:
+            if wanted[name] > given[name]:
+                seconds[name] = seconds.get(name, 0) + 1
+                # Where it is not known how much is wanted, it is not known how much is lacking.
+                more = wanted[name] - given[name] if math.isfinite(wanted[name]) else 0.0
+                lacking[name] = lacking.get(name, 0.0) + more
+    head = [rows[name].iloc[0] for name in _GROUP]
+    return pd.DataFrame(
+        [(*head, name, seconds[name], lacking[name]) for name in seconds],
+        columns=[column.split()[0] for column in _FELT.split(",")],
+    )
+
+
+def namespaces_then(namespaces: DataFrame, throttled: DataFrame) -> Found:
+    """The namespaces with most of the traffic in the minutes that have a throttled second.
+
+    Args:
+        namespaces: the recorded table.
+        throttled: group, class, dimension and second.
+    """
+    minutes = throttled.select(
+        *_GROUP, (F.col("second") - F.col("second") % 60).alias("minute")
+    ).distinct()
+    of_groups = namespaces.select(
+        F.explode("resource_groups").alias("resource_group"), "monitoring_class",
+        F.unix_seconds("minute").alias("minute"), "messages", "bytes",
+        F.concat_ws("/", "tenant", "namespace").alias("name"),
+    )  # fmt: skip
+    passed = F.when(F.col("dimension").endswith("InMsgs"), F.col("messages")).otherwise(
+        F.col("bytes")
+    )
+    rows = (
+        of_groups.join(minutes, ["resource_group", "monitoring_class", "minute"])
+        .groupBy(*_GROUP, "name")
+        .agg(F.sum(passed).alias("passed"))
+    )
+    return _by_subject(rows, "name", "passed")
+
+
+def _by_subject(rows: DataFrame, name: str, measure: str) -> Found:
+    largest = Window.partitionBy(*_GROUP).orderBy(F.desc(measure), name)
+    kept = rows.withColumn("rank", F.row_number().over(largest)).where(F.col("rank") <= FELT_MAX)
+    found: Found = {}
+    for row in kept.orderBy(*_GROUP, "rank").collect():
+        told = row.asDict()
+        key = (told.pop("resource_group"), told.pop("dimension"))
+        found.setdefault(key, []).append(
+            {one: value for one, value in told.items() if one not in ("monitoring_class", "rank")}
+        )
+    return found
+
+
+def played(
+    spark: SparkSession,
+    intake: FileIntake,
+    found: Sequence[Mapping[str, Any]],
+    replay_s: int | None,
+) -> Found:
+    """Play the busiest seconds at parts of the advised limits."""
+    limits: dict[tuple[str, str], dict[Dimension, int]] = {}
+    first: dict[tuple[str, str], int] = {}
+    for row in found:
+        if row["limit"] is not None:
+            key = (row["resource_group"], row["monitoring_class"])
+            limits.setdefault(key, {})[Dimension(row["dimension"])] = row["limit"]
+            first.setdefault(key, row["busiest"])
+    groups = {group for group, _ in limits}
+    if replay_s == 0 or not groups or (replay_s is None and len(groups) > REPLAY_GROUPS):
+        return {}
+    seconds = replay_s or REPLAY_S
+    windows = spark.createDataFrame(
+        [(*key, since) for key, since in first.items()],
+        "resource_group string, monitoring_class string, since bigint",
+    )
+    at = F.unix_seconds("second")
+    busiest = (
+        read(spark, intake, "admitted")
+        .join(F.broadcast(windows), KEY)
+        .where(at.between(F.col("since"), F.col("since") + seconds - 1))
+        .drop("since")
+    )
+    told = definitions(read(spark, intake, "configuration"))
+    answers = (
+        demand(busiest, None, seconds)
+        .groupBy(*KEY)
+        .cogroup(told.join(F.broadcast(windows.drop("since")), KEY).groupBy(*KEY))
+        .applyInPandas(_player(limits), _PLAYED)
+    )
+    by_group: Found = {}
+    for answer in answers.orderBy("part").collect():
+        of = {name: answer[name] for name in ("part", "limit", "throttled", "seconds")}
+        by_group.setdefault((answer["resource_group"], answer["dimension"]), []).append(of)
+    return by_group
+
+
+def _player(
+    limits: Mapping[tuple[str, str], Mapping[Dimension, int]],
+) -> Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]:
+    """Return the work of an executor that plays one group and class."""
+    columns = [column.split()[0] for column in _PLAYED.split(",")]
+
+    def play(rows: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
+        if rows.empty or told.empty:
+            return pd.DataFrame(columns=columns)
+        name = rows["resource_group"].iloc[0]
+        advised = limits[name, rows["monitoring_class"].iloc[0]]
+        found = []
+        for part in PLAYED:
+            parts = {dimension: max(1, round(part * limit)) for dimension, limit in advised.items()}
+            of_columns = {
+                DIMENSION_COLUMNS[dimension.value]: parts[dimension] for dimension in parts
+            }
+            story = story_of(rows, told.assign(**of_columns))
+            assert story is not None  # it is limited now
+            for dimension, figures in replay(story).items():
+                if dimension in parts:
+                    throttled = round(figures.throttled * story.seconds)
+                    row = (part, parts[dimension], throttled, story.seconds)
+                    found.append((name, dimension.value, *row))
+        return pd.DataFrame(found, columns=columns)
+
+    return play

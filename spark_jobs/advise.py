@@ -1,0 +1,300 @@
+"""Advise: the limit of each group that would have throttled for at most a given part of the time.
+
+Run as ``pulsar-quota advise PLACE`` or with spark-submit. advice.py works out the limit, and why it may
+be wrong; here recorded rows become demand, and the evidence is gathered:
+
+* a *grid* of limits, with the seconds that each would have throttled, over all that was recorded;
+* the busiest seconds, *played* again by the real core (coordinator/simulation/replay.py) at parts of the
+  advised limit: no broker has the whole of it, and what one leaves is another's a round later;
+* who would *feel* it: brokers that would want more than their max-min share in the throttled seconds, and
+  namespaces with most of the traffic of those minutes.
+
+Seconds that a broker's sidecar did not see as a whole are not known, for all groups where it recorded
+nothing at all (events.py has the gaps). Dimensions are those with a limit in force; all of them, of a
+group that has none.
+
+Exit codes: 0 done; 1 done, but an advice may be wrong, or files were skipped; 2 wrong use, or input of
+which nothing can be said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from coordinator.simulation.tree_replay import TreePlace
+from spark_jobs import events as eventing
+from spark_jobs.advice import SHARE, RecordedDemand, advise, busiest_window
+from spark_jobs.advice_evidence import REPLAY_S, brokers_then, namespaces_then, played
+from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
+from spark_jobs.claims import writing
+from spark_jobs.intake import FileIntake, examine, read
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.proposal import as_yaml
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.replay_input import tree_places
+from spark_jobs.session import QUICK_ROWS, computing, session, session_for
+from spark_jobs.timeline import OBSERVED_US, SATURATED, limits_over_time
+
+SHARE_MAX = 0.1
+"""A limit that holds back for longer is one that clients are to feel."""
+GROUPS_MAX = 10_000
+
+_GROUP = ["resource_group", "monitoring_class", "dimension"]
+_ADVICE = """resource_group string, monitoring_class string, dimension string, advice string,
+    limit bigint, busiest bigint, throttled array<bigint>"""
+
+
+class BadShare(RefusedInput):
+    """A part of the time that cannot be asked for; the message says what can."""
+
+
+def broker_demand(admitted: DataFrame) -> DataFrame:
+    """One row per group, class, dimension, second and broker: least, most, topics, known."""
+    merged = admitted.groupBy(*_GROUP, F.unix_seconds("second").alias("second"), "broker").agg(
+        F.sum("admitted").cast("double").alias("least"),
+        F.sum("held_us").alias("held_us"),
+        F.sum("observed_us").alias("observed_us"),
+        F.max("topics").alias("topics"),
+    )
+    held = F.least(F.try_divide(F.col("held_us"), F.col("observed_us")), F.lit(1.0))
+    most = F.when(held >= SATURATED, F.lit(math.inf)).otherwise(F.try_divide("least", 1 - held))
+    return merged.select(
+        *_GROUP, "second", "broker", "least", most.alias("most"),
+        F.greatest("topics", F.lit(1)).alias("topics"),
+        (F.col("observed_us") >= OBSERVED_US).alias("known"),
+    )  # fmt: skip
+
+
+def group_demand(brokers: DataFrame, of_gaps: DataFrame) -> DataFrame:
+    """One row per group, class, dimension and known second: least and most, of all brokers together."""
+    lost = of_gaps.select(
+        F.explode(F.sequence("from_second", "to_second")).alias("second")
+    ).distinct()
+    together = brokers.groupBy(*_GROUP, "second").agg(
+        F.sum("least").alias("least"),
+        F.sum("most").alias("most"),
+        F.bool_and("known").alias("known"),
+    )
+    return together.where("known").drop("known").join(F.broadcast(lost), "second", "left_anti")
+
+
+def in_force(limits: DataFrame) -> DataFrame:
+    """One row per group and dimension with a definition: its last limit, and its settings."""
+    return limits.groupBy("resource_group", "dimension").agg(
+        *(
+            F.max_by(name, "configuration_version").alias(name)
+            for name in ("limit", "law", "overshoot_policy", "weights")
+        )
+    )
+
+
+def ask(
+    spark: SparkSession,
+    intake: FileIntake,
+    *,
+    share: float = SHARE,
+    groups: Sequence[str] = (),
+    replay_s: int | None = None,
+    out: Path | StorePlace | str | None = None,
+) -> AdviceOutcome:
+    """Ask for advice, of recorded files.
+
+    Args:
+        spark: the session.
+        intake: what the sidecars recorded.
+        share: the part of the time that may be throttled.
+        groups: which ones; none is all.
+        replay_s: how many seconds of each group are played; None is REPLAY_S of up to REPLAY_GROUPS.
+        out: where page, figures, text and groups.yaml go, when anywhere.
+
+    Raises:
+        RefusedInput: nothing can be said of it.
+        OSError: the output cannot be written.
+    """
+    if out is None:
+        return _outcome(spark, intake, share, groups, replay_s)
+    with writing(spark, out) as (target, store):
+        outcome = _outcome(spark, intake, share, groups, replay_s)
+        store.put(target / "advice.json", f"{as_json(outcome)}\n".encode())
+        store.put(target / "advice.txt", f"{text(outcome)}\n".encode())
+        store.put(target / "groups.yaml", as_yaml(outcome.rows, share).encode())
+        store.put(target / "index.html", page(intake.cluster, outcome).encode())
+    return outcome
+
+
+def _outcome(
+    spark: SparkSession,
+    intake: FileIntake,
+    share: float,
+    groups: Sequence[str],
+    replay_s: int | None,
+) -> AdviceOutcome:
+    with computing(spark, f"{intake.directory}: Spark could not work advice out"):
+        rows = tuple(_rows(spark, intake, share, groups, replay_s))
+    missing = sorted(set(groups) - {row["resource_group"] for row in rows})
+    if missing or not rows:
+        names = ", ".join(missing) or "any group for a whole second"
+        raise RefusedInput(f"{intake.directory}: nothing was recorded of {names}")
+    cut = f"only the first {GROUPS_MAX:,} groups and dimensions are there"
+    warnings = (*intake.warnings, *([cut] if len(rows) == GROUPS_MAX else []))
+    return AdviceOutcome(rows, share, warnings)
+
+
+def _rows(
+    spark: SparkSession,
+    intake: FileIntake,
+    share: float,
+    groups: Sequence[str],
+    replay_s: int | None,
+) -> Iterator[dict[str, Any]]:
+    admitted = read(spark, intake, "admitted")
+    if groups:
+        admitted = admitted.where(F.col("resource_group").isin(*groups))
+    limits = limits_over_time(read(spark, intake, "configuration"))
+    settings = in_force(limits).persist()
+    brokers = _limited(broker_demand(admitted), settings)
+    lifecycle = read(spark, intake, "lifecycle")
+    runs = eventing.runs(
+        lifecycle, read(spark, intake, "membership"), read(spark, intake, "reports")
+    )
+    seconds = group_demand(brokers, eventing.gaps(lifecycle, runs))
+    known = seconds.join(F.broadcast(settings), ["resource_group", "dimension"])
+    advised = known.groupBy(*_GROUP).applyInPandas(_adviser(share, replay_s or REPLAY_S), _ADVICE)
+    advised = advised.persist()
+    throttled = advised.select(*_GROUP, "limit", F.explode("throttled").alias("second"))
+    felt = {"brokers": brokers_then(brokers, throttled, settings),
+            "namespaces": namespaces_then(read(spark, intake, "namespaces"), throttled)}  # fmt: skip
+    ordered = advised.drop("throttled").orderBy(*_GROUP).limit(GROUPS_MAX)
+    found = [row.asDict() for row in ordered.collect()]
+    of_settings = {(row["resource_group"], row["dimension"]): row for row in settings.collect()}
+    plays = played(spark, intake, found, replay_s)
+    places = tree_places(spark, intake)
+    for row in found:
+        key = (row["resource_group"], row["dimension"])
+        held = of_settings[key]
+        yield {
+            "resource_group": row["resource_group"],
+            "dimension": row["dimension"],
+            "in_force": held["limit"],
+            **_cautioned(json.loads(row["advice"]), places.get(row["resource_group"])),
+            "played": plays.get(key, []),
+            **{kind: found_of.get(key, []) for kind, found_of in felt.items()},
+            "settings": {name: held[name] for name in ("law", "overshoot_policy", "weights")},
+        }
+
+
+def _cautioned(advice: dict[str, Any], place: TreePlace | None) -> dict[str, Any]:
+    """Return advice on a group that shares its parent's limit with the caution that this needs."""
+    if place is not None and place.parent:
+        told = (
+            f"it shares the limit of {place.parent}: a limit of its own is the most that it may have, "
+            "and what it has when all groups want everything follows from its guarantee"
+        )
+        advice["cautions"].append(told)
+    return advice
+
+
+def _limited(brokers: DataFrame, settings: DataFrame) -> DataFrame:
+    """Leave out dimensions without a limit of groups that have one in another."""
+    any_limit = settings.groupBy("resource_group").agg(F.count("limit").alias("limited"))
+    chosen = (
+        settings.join(any_limit, "resource_group")
+        .where(F.col("limit").isNotNull() | (F.col("limited") == 0))
+        .select("resource_group", "dimension")
+    )
+    return brokers.join(F.broadcast(chosen), ["resource_group", "dimension"], "left_semi")
+
+
+def _adviser(share: float, window_s: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Return the work of an executor on one group and dimension."""
+
+    def work(rows: pd.DataFrame) -> pd.DataFrame:
+        rows = rows.sort_values("second")
+        limit = rows["limit"].iloc[0]
+        seconds = rows["second"].tolist()
+        of = RecordedDemand(seconds, rows["least"].tolist(), rows["most"].tolist())
+        found = advise(of, share, None if pd.isna(limit) else int(limit))
+        told = asdict(found)
+        del told["throttled"]
+        head = [rows[name].iloc[0] for name in _GROUP]
+        peak = seconds[of.most.index(max(of.most))]
+        since = busiest_window(found.throttled or (peak,), window_s)
+        return pd.DataFrame(
+            [(*head, json.dumps(told, default=str), found.limit, since, list(found.throttled))],
+            columns=[column.split()[0] for column in _ADVICE.split(",")],
+        ).astype({"limit": "Int64"})
+
+    return work
+
+
+def produce(
+    directory: Path | StorePlace | str,
+    *,
+    share: float = SHARE,
+    groups: Sequence[str] = (),
+    replay_s: int | None = None,
+    cluster: str | None = None,
+    out: Path | StorePlace | str | None = None,
+    cores: int = 2,
+) -> AdviceOutcome:
+    """Ask for advice with a session of its own.
+
+    Raises:
+        BadShare: the part of the time is none, or too much.
+        RefusedInput: nothing can be said of the directory.
+        OSError: the output cannot be written.
+    """
+    if not 0 < share <= SHARE_MAX:
+        raise BadShare(f"{share:%}: write a part of the time above 0 and up to {SHARE_MAX:.0%}")
+    name, place = "pulsar-quota advise", place_of(directory)
+    target = None if out is None else place_of(out)
+    started = session_for(name, cores, place, target)
+    # Refuses before a session is started, if it can.
+    intake = examine(place, cluster, spark=started)
+    rows = sum(intake.rows.values())
+    spark = session(name, cores, quick=rows < QUICK_ROWS, rows=rows)
+    return ask(spark, intake, share=share, groups=groups, replay_s=replay_s, out=target)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point for spark-submit."""
+    parser = argparse.ArgumentParser(prog="advise", description=__doc__)
+    parser.add_argument("directory", help="what the sidecars recorded")
+    parser.add_argument("--throttled", type=float, default=100 * SHARE, help="percent of the time")
+    parser.add_argument("--group", action="append", default=[], dest="groups")
+    parser.add_argument(
+        "--replay", type=int, help="seconds of each group that are played; 0 is none"
+    )
+    parser.add_argument("--cluster", help="this cluster's files only")
+    parser.add_argument("--out", help="where advice and groups.yaml go")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    try:
+        outcome = produce(
+            options.directory, share=options.throttled / 100, groups=options.groups,
+            replay_s=options.replay, cluster=options.cluster, out=options.out,
+        )  # fmt: skip
+    except RefusedInput as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
+        return 1
+    shown = as_json(outcome) if options.json else text(outcome)
+    sys.stdout.write(f"{shown}\n")
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""The limits that no broker's own limiter can hold."""
+
+from __future__ import annotations
+
+from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.native.engine.beyond import beyond_brokers
+
+GROUPS = {
+    "plain": ResourceGroup("plain", Rates(publish_messages=100)),
+    "child": ResourceGroup("child", Rates(dispatch_bytes=7), parent="plain"),
+    "small": ResourceGroup("small", Rates(publish_bytes=5)),
+}
+
+
+def test_each_is_named_in_words() -> None:
+    """Dispatch, a few messages a second for each broker, and roles; a tree is held."""
+    attached = Attachments(
+        roles={"alice": "plain", "team-*": "small", "": "plain"},
+        subscriptions={"persistent/t/n/a/s": "child"},
+        clusters={"west": "plain"},
+    )
+    assert sorted(beyond_brokers(GROUPS, attached, 3)) == [
+        "dispatch of child",
+        "publishing of small below 6 a second",
+        "replication from west of plain",
+        "role alice of plain",
+        "role team-* of small",
+        "roles without an attachment of plain",
+        "subscription persistent/t/n/a/s of child",
+    ]
+    assert list(beyond_brokers({"plain": GROUPS["plain"]}, Attachments(), 3)) == []

@@ -1,0 +1,74 @@
+"""The plans that each job makes of tables of which Spark knows the columns, and neither rows nor size."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from decimal import Decimal
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs import backlog_trends, showback, usage_rollup
+from spark_jobs.convergence_report import frames
+from spark_jobs.prices import ClassPrices, PriceTable
+from spark_jobs.tables import SCHEMAS
+from spark_jobs.trees import tree_hours
+from tests.spark_jobs.plans.outline import outline
+
+FOLDER = Path(__file__).parent
+_PRICES = PriceTable(
+    currency="EUR",
+    decimals=2,
+    publish=ClassPrices(Decimal(1), Decimal(1)),
+    dispatch=ClassPrices(Decimal(1), Decimal(1)),
+    owners={"shop": "commerce", "shop/orders": "orders"},
+)
+
+
+def plans_of_all_jobs(spark: SparkSession) -> dict[str, str]:
+    """The text of each job, by name: a section for each frame that is computed for itself."""
+    jobs = {
+        "report": _of_report(spark),
+        "rollup": _of_rollup(spark),
+        "backlog-trends": {"hours": backlog_trends.hours(_table(spark, "backlogs"))},
+        "showback": _of_showback(spark),
+    }
+    return {
+        job: "\n".join(f"{name}\n{outline(frame)}\n" for name, frame in of_job.items())
+        for job, of_job in jobs.items()
+    }
+
+
+def _of_report(spark: SparkSession) -> dict[str, DataFrame]:
+    planned: dict[str, DataFrame] = {}
+
+    def kept(frame: DataFrame, name: str) -> DataFrame:
+        planned[name] = frame
+        return _unknown(spark, frame)
+
+    made = frames({table: _table(spark, table) for table in SCHEMAS}, kept)
+    others = {each.name: getattr(made, each.name) for each in fields(made) if each.name != "trees"}
+    return planned | {name: frame for name, frame in others.items() if name not in planned}
+
+
+def _of_rollup(spark: SparkSession) -> dict[str, DataFrame]:
+    hours = usage_rollup.hours(_table(spark, "admitted"), _table(spark, "configuration"))
+    return {
+        "hours": hours,
+        "namespaces": usage_rollup.namespace_hours(_table(spark, "namespaces")),
+        "trees": tree_hours(_table(spark, "admitted"), _table(spark, "trees")),
+    }
+
+
+def _of_showback(spark: SparkSession) -> dict[str, DataFrame]:
+    usage = showback.usage_hours(_table(spark, "namespaces"))
+    lines = showback.bill(_unknown(spark, usage), _PRICES)
+    return {"usage": usage, "lines": lines, "totals": showback.totals(_unknown(spark, lines))}
+
+
+def _table(spark: SparkSession, name: str) -> DataFrame:
+    return spark.createDataFrame(spark.sparkContext.emptyRDD(), SCHEMAS[name])
+
+
+def _unknown(spark: SparkSession, like: DataFrame) -> DataFrame:
+    return spark.createDataFrame(spark.sparkContext.emptyRDD(), like.schema)
