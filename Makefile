@@ -11,8 +11,12 @@ INSTALLED := $(VENV)/.installed
 demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 STORY=saturated MINUTES=5 PEER=1 KEEP=1
 	$(BIN)/python -m deploy.demo
 
-test: needs-test requirements  ## all tests, the real cluster included; those without it run beside
+test: needs-test requirements  ## the proof: all that holds however busy the machine is, the real cluster included
 	$(BIN)/python -m tests
+
+.PHONY: verify
+verify: needs-test requirements  ## the measurement: rates, shares and latencies, alone on the machine; ONLY=limits for a room
+	$(BIN)/python -m tests.verify $(if $(ONLY),--only $(ONLY))
 
 test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no Java
 
@@ -23,7 +27,7 @@ test-release: needs-test requirements  ## the tests with a cluster, on another r
 # Side by side on all cores.
 .PHONY: test-quick
 test-quick: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m "not cluster and not java and not verify" --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: chaos
 chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict ENFORCE=native

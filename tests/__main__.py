@@ -1,41 +1,67 @@
-"""All tests: `python -m tests`, which is what `make test` runs.
+"""The proof: `python -m tests`, which is what `make test` runs.
 
-Two sequences run side by side. Tests that share one real cluster wait for most of their time, and are
-shown as they go. In the time that they leave run, part by part, tests that start a cluster of their own;
-those of sockets, processes and browsers, which wait for a real clock as well; and all others, which only
-compute and keep every processor busy, at the lowest priority. Of these, the ones on Java share a process,
-as each process would start Spark and compile its queries anew. A part is shown when it ends. Tests that
-hold a busy machine to times of their own run last, alone.
+Its parts run one after the other, the quick ones first, and nothing runs beside a real cluster. A test
+asserts counts, order, errors, states and exact limits, so it holds on a busy machine as on an idle one.
+Rates, shares and latencies are measured by `python -m tests.verify`.
 
-`python -m tests --pulsar 5.0.0-M1`, as `make test-release` does, runs those with a cluster, in the
-same two sequences, on that release of Pulsar.
+`python -m tests --pulsar 5.0.0-M1`, as `make test-release` does, runs the tests with a cluster on that
+release of Pulsar.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import IO, Final
+from typing import Final
 
 from tests.pulsar_version import PULSAR
-from tests.rooms import ON_JAVA, REAL_TIME, WITH_CLUSTER
+from tests.rooms import ON_JAVA, WITH_CLUSTER
 
-SHARED: Final = "cluster and not own_cluster and not alone"
-OWN: Final = "own_cluster and not alone"
-WITHOUT: Final = "not cluster and not alone"
-ALONE: Final = "alone"
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the tests, in a process of their own.
+
+    Args:
+        says: what it tests.
+        marks: of its tests.
+        options: of pytest.
+        minutes: it takes on two idle cores, for the time that is left.
+    """
+
+    says: str
+    marks: str
+    options: tuple[str, ...]
+    minutes: float
+
+
 SIDE_BY_SIDE: Final = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal")
-LEAST_PRIORITY: Final = ("nice", "-n", "19")
-PATIENT: Final = ("--timeout", "1200")
-"""At the lowest priority a test may take several times as long."""
+
+WITHOUT_CLUSTER: Final = (
+    Part(
+        "core, gate, API, command, simulator, pages",
+        "not cluster and not java and not verify",
+        SIDE_BY_SIDE,
+        4,
+    ),
+    # Each process would start Spark and compile its queries anew.
+    Part("Spark and Pulsar's decoder", "java and not cluster and not verify", ON_JAVA, 2),
+)
+ON_CLUSTER: Final = (
+    Part("ZooKeeper, bookie, brokers and their clients", "cluster and not verify", WITH_CLUSTER, 6),
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,58 +71,44 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ[PULSAR] = pulsar
     for number in (signal.SIGTERM, signal.SIGINT):  # what starts us may have had SIGINT ignored
         signal.signal(number, _interrupt)
-    with tempfile.TemporaryDirectory(prefix="pulsar-quota-compiled-") as compiled:
+    with tempfile.TemporaryDirectory(prefix="pulsar-quota-tests-") as folder:
         # Each of some hundred processes would compile our modules anew where none may write.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = compiled
-        codes = with_cluster() if pulsar is not None else everything()
-        last = ALONE if pulsar is None else f"{ALONE} and cluster"
-        with running((*tests(last), *WITH_CLUSTER)) as alone:
-            codes.append(alone.wait())
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
+        parts = ON_CLUSTER if pulsar is not None else (*WITHOUT_CLUSTER, *ON_CLUSTER)
+        return run(parts, Path(folder))
+
+
+def run(parts: Sequence[Part], folder: Path) -> int:
+    """Run the parts one after the other, all of them, and say at the end what has passed."""
+    began_s, codes, total = time.monotonic(), list[int](), Counter[str]()
+    for number, part in enumerate(parts):
+        left = sum(each.minutes for each in parts[number:])
+        _say(f"\nPart {number + 1} of {len(parts)}: {part.says}. About {left:.0f} min left in all.")
+        outcome = folder / f"outcome-{number}.json"
+        with running(command(part, outcome)) as process:
+            codes.append(process.wait())
+        if outcome.exists():
+            total.update(json.loads(outcome.read_text(encoding="utf-8")))
+    took = f"{(time.monotonic() - began_s) / 60:.1f} min"
+    _say(f"\nIn {took}. What is measured, rates, shares and latencies, is in `make verify`.")
+    _say(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return next((code for code in codes if code), 0)
 
 
-def with_cluster() -> list[int]:
-    """Run the tests on real clusters, but for those that run alone; return their exit codes."""
-    with running((*tests(SHARED), *WITH_CLUSTER)) as shared:
-        return [heard((*tests(OWN), *WITH_CLUSTER)), shared.wait()]
-
-
-def everything() -> list[int]:
-    """Run all tests, but for those that run alone; return the exit codes of the parts."""
-    on_java = (*tests(f"{WITHOUT} and java"), *PATIENT, *ON_JAVA)
-    elsewhere = (f"--ignore={room}" for room in REAL_TIME)
-    others = (*tests(f"{WITHOUT} and not java"), *SIDE_BY_SIDE, *PATIENT, *elsewhere)
-    with running((*tests(SHARED), *WITH_CLUSTER)) as shared:
-        return [
-            heard((*tests(OWN), *WITH_CLUSTER)),
-            heard((*tests(WITHOUT), *REAL_TIME)),
-            heard((*LEAST_PRIORITY, *on_java)),
-            heard((*LEAST_PRIORITY, *others)),
-            shared.wait(),
-        ]
-
-
-def heard(command: Sequence[str]) -> int:
-    """Run a program to its end, show what it has said, and return its exit code."""
-    with tempfile.TemporaryFile() as said, running(command, said) as process:
-        code = process.wait()
-        said.seek(0)
-        sys.stdout.buffer.write(b"\n")
-        shutil.copyfileobj(said, sys.stdout.buffer)
-        sys.stdout.flush()
-        return code
+def command(part: Part, outcome: Path) -> tuple[str, ...]:
+    """Return the command that runs a part."""
+    watched = ("-p", "tests.progress", "--outcome", str(outcome))
+    return (sys.executable, "-m", "pytest", "-q", *watched, "-m", part.marks, *part.options)
 
 
 @contextmanager
-def running(
-    command: Sequence[str], says_to: IO[bytes] | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program; it is interrupted, and ends what it has started, if something fails here.
 
     It has a process group of its own: a terminal's interrupt would reach it a second time.
     """
-    with subprocess.Popen(command, stdout=says_to, stderr=says_to, process_group=0) as process:
+    with subprocess.Popen(command, process_group=0) as process:
         try:
             yield process
         except BaseException:
@@ -105,9 +117,8 @@ def running(
             raise
 
 
-def tests(marks: str) -> tuple[str, ...]:
-    """Return the command that runs the tests with these marks."""
-    return (sys.executable, "-m", "pytest", "-m", marks)
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  # what the command is for
 
 
 def _parser() -> argparse.ArgumentParser:

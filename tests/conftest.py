@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pulsar
 import pytest
@@ -15,7 +17,9 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from tests.pulsar_version import pulsar_version
-from tests.rooms import ON_JAVA, REAL_TIME, WITH_CLUSTER
+from tests.rooms import ON_JAVA, WITH_CLUSTER
+from tests.verify.plugin import MEASURED
+from tests.verify.rooms import room_of
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
@@ -23,15 +27,11 @@ RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 `python -m deploy.local up` with a ``--listener`` for each of `LISTENERS` makes one.
 """
 
-# A failing example is printed with the seed that finds it again; timing is no property of a core.
-settings.register_profile("default", deadline=None, print_blob=True)
-# A mutant is noticed or not: the same examples for each, and no search for the smallest that fails.
+# The same examples in every run: what lands does not depend on luck. `make fuzz` looks for others.
+settings.register_profile("default", deadline=None, derandomize=True, database=None)
+# A mutant is noticed or not: no search for the smallest example that fails.
 settings.register_profile(
-    "mutants",
-    settings.get_profile("default"),
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
+    "mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("default")
 
@@ -46,15 +46,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that share a Spark session: Spark runs on Java.
 
     Raises:
-        UsageError: `python -m tests` would not find a test.
+        UsageError: `python -m tests` or `python -m tests.verify` would not find a test.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.java)
-        if any(item.get_closest_marker(name) for name in ("cluster", "alone")):
+        if item.get_closest_marker("verify"):
+            if room_of(item.nodeid) is None:
+                raise pytest.UsageError(f"{item.nodeid}: no room of tests/verify/rooms.py has it")
+            continue
+        if item.get_closest_marker("cluster"):
             rooms = WITH_CLUSTER
         elif item.get_closest_marker("java"):
-            rooms = ON_JAVA + REAL_TIME
+            rooms = ON_JAVA
         else:
             continue
         if not item.nodeid.startswith(tuple(f"{room}/" for room in rooms)):
@@ -105,6 +109,42 @@ def figure(record_property: Callable[[str, object], None]) -> Callable[[str, str
         record_property(row, measured)
 
     return note
+
+
+class Measure(Protocol):
+    """Notes a figure and its bounds; the test goes on, and fails at its end if the figure is outside."""
+
+    def __call__(
+        self,
+        name: str,
+        value: float,
+        unit: str = "",
+        *,
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> None: ...
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Iterator[Measure]:
+    """Notes what a test of `make verify` measures: a row each."""
+    missed = []
+
+    def note(
+        name: str,
+        value: float,
+        unit: str = "",
+        *,
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> None:
+        row = {"name": name, "value": value, "unit": unit, "least": least, "most": most}
+        record_property(MEASURED, row)
+        if not least <= value <= most:
+            missed.append(row)
+
+    yield note
+    assert not missed
 
 
 @pytest.fixture

@@ -162,6 +162,8 @@ def take(report: Path) -> int:
             continue
         for each in case.iter("property"):
             name = each.get("name", "")
+            if "/" not in name:
+                continue  # no row: a figure of `make verify`
             if name not in known:
                 raise ValueError(f"{report}: no row is called {name!r}")
             measured[name].append(each.get("value", ""))

@@ -269,6 +269,7 @@ SPELLED = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("spelling", list(SPELLED))
 def test_a_limit_in_pip_82s_own_spelling_holds(
     target: Target, zookeeper: KazooClient, spelling: str

@@ -30,7 +30,7 @@ from tests.integration.test_identity import broker, certificates, gate_before
 
 __all__ = ["broker", "certificates"]
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 TOPIC = "persistent://t/n/borrowed"
 CONNECTED, ERROR, PRODUCER_SUCCESS, AUTH_CHALLENGE, LOOKUP_RESPONSE = 3, 14, 17, 36, 24

@@ -21,7 +21,7 @@ from tests.attacks.side_by_side import assert_count_held, assert_none_leaves
 from tests.gate import peer
 from tests.integration.world import World
 
-pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("neighbour")]
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("neighbour"), pytest.mark.verify]
 
 SECONDS = 2.0
 RATE = 4 * LIMIT

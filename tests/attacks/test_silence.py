@@ -102,6 +102,7 @@ def latencies_s(producer: pulsar.Producer) -> list[float]:
     return found
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-322/no-contention")
 def test_half_open_connections_delay_no_publish(
     target: Target, free_world: World, connect: Callable[[str], pulsar.Client]

@@ -32,6 +32,7 @@ def assert_still_served(target: Target, what: str) -> None:
         target.assert_held(what)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("connects", ["nothing", "CONNECT", "PRODUCER"])
 def test_publishes_before_a_producer_is_accepted_are_charged_to_no_group(
     target: Target, connects: str
@@ -50,6 +51,7 @@ def test_publishes_before_a_producer_is_accepted_are_charged_to_no_group(
     assert_still_served(target, connects)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("where", ["command", "metadata", "both"])
 def test_a_claimed_number_of_messages_costs_what_the_content_can_hold(
     target: Target, where: str
@@ -111,6 +113,7 @@ HELD_BYTES_MAX = 8 * MEBIBYTE
 """The most that one connection may hold by default."""
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("size", [0, 14, 1000])
 def test_what_is_held_takes_as_much_memory_as_it_counts(target: Target, size: int) -> None:
     """However small the frames that a connection has the gate hold, its bound is one of memory."""
@@ -145,6 +148,7 @@ def unread_requests(topic: str) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("way", list(unread_requests("")))
 @pytest.mark.parametrize("reads", [True, False])
 def test_requests_fill_no_memory(target: Target, way: str, reads: bool) -> None:
@@ -159,6 +163,7 @@ def test_requests_fill_no_memory(target: Target, way: str, reads: bool) -> None:
     assert growth.most < 24 * MEBIBYTE, f"{way}: {growth.most / MEBIBYTE:.1f} MiB"
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "frame",
     [
@@ -178,6 +183,7 @@ def test_commands_without_an_answer_stop_no_neighbour(target: Target, frame: byt
     assert growth.most < 24 * MEBIBYTE, f"{growth.most / MEBIBYTE:.1f} MiB"
 
 
+@pytest.mark.verify
 def test_a_flood_of_small_frames_costs_a_neighbour_no_more_than_its_turns(
     target: Target, neighbours: list[Neighbour]
 ) -> None:
@@ -197,6 +203,7 @@ def test_a_flood_of_small_frames_costs_a_neighbour_no_more_than_its_turns(
         assert time.monotonic() - began_s < STOPPED_S
 
 
+@pytest.mark.verify
 def test_deliveries_that_are_not_read_fill_no_memory(target: Target, free_world: World) -> None:
     """A consumer that reads nothing of what it asked for costs the gate no more than some buffers."""
     topic = free_world.topic_of[BROKER]
@@ -294,6 +301,7 @@ def test_a_broken_frame_ends_one_connection(target: Target, way: str) -> None:
         assert client.ends(timeout_s=3), "it may go on"
 
 
+@pytest.mark.verify
 def test_a_gate_that_holds_much_goes_on_for_others(target: Target) -> None:
     """While twenty producers of the group have full buffers, a refused one is answered at once."""
     sends = b"".join(peer.send(1, at, content=b"x" * 1000, checksum=False) for at in range(3000))

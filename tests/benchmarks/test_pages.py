@@ -50,6 +50,7 @@ def test_every_chart_is_shown_for_light_and_dark_pages() -> None:
     )
 
 
+@pytest.mark.verify
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     """Links and anchors are whole, every chart can be drawn, and a page needs no network."""
     charts.draw_all()
@@ -79,6 +80,7 @@ def test_a_scenarios_data_are_of_all_laws_and_policies(name: str) -> None:
     assert (found["title"], found["description"]) == (scenario.title, scenario.description)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("subject", ["step", "crash"])
 def test_a_run_of_today_tells_the_story_of_the_data(subject: str) -> None:
     """Replayed from its seed, no broker's traffic is apart by more than 2 % of C on average."""

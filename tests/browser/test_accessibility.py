@@ -45,6 +45,7 @@ async def faults(
     ]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_every_page_is_accessible(
     browser: Browser, scheme: Literal["light", "dark"], monkeypatch: pytest.MonkeyPatch

@@ -197,7 +197,7 @@ async def test_the_chart_says_what_a_broker_admitted_at_a_place(browser: Browser
         assert mistakes == []
 
 
-@pytest.mark.alone
+@pytest.mark.verify
 async def test_the_chart_is_there_within_two_seconds_on_a_busy_machine(browser: Browser) -> None:
     """Two processes keep two cores busy; the browser's own clock counts from the start of the page."""
     spin = [sys.executable, "-c", "while True: pass"]
@@ -246,6 +246,7 @@ async def test_the_form_is_empty_until_the_group_is_known(browser: Browser) -> N
             assert mistakes == []
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_a_badge_touches_no_text_beside_it(browser: Browser, width: int) -> None:
     """The test writes the longest word that a badge may have into each."""
@@ -336,6 +337,7 @@ async def test_the_list_is_found_filtered_and_sorted_by_keyboard(browser: Browse
         await expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_nothing_is_wider_than_the_screen(

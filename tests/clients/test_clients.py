@@ -11,7 +11,7 @@ from deploy.local.sidecars import Sidecars
 from tests.clients.harness import NamespaceMaker, try_client
 from tests.clients.releases import SAMPLE, Release, all_releases
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 #: They need transactions (a client of 4.2.4 waits for them for ever) or batch indexes at the brokers.
 _NOT_HERE = ("-transactions", "-batch_index")

@@ -9,7 +9,12 @@ import pytest
 from tests.clients.release_world import ReleaseWorld, world_of
 from tests.clients.sample import SAMPLE
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.own_cluster,
+    pytest.mark.timeout(300),
+    pytest.mark.verify,
+]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,12 @@ from tests.clients.releases import JAVA_V5, all_releases
 from tests.clients.sample import BURST_S, LIMIT, SAMPLE
 from tests.integration.world import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.own_cluster,
+    pytest.mark.timeout(300),
+    pytest.mark.verify,
+]
 
 (CLIENT,) = (each for each in all_releases() if each.family == "java-v5")
 (PULSAR,) = JAVA_V5

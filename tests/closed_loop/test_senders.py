@@ -35,6 +35,7 @@ def longest_wait_s(loop: Loop) -> float:
     return max(gate.sender.waited_s for name, gate in loop.gates.items() if name != GREEDY)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     ("rate", "least"),
@@ -59,6 +60,7 @@ def test_a_sender_that_flushes_late_in_every_round_keeps_little_unused() -> None
     assert longest_wait_s(loop) <= 1
 
 
+@pytest.mark.verify
 def test_many_senders_that_flush_late_keep_little_unused() -> None:
     """Nine brokers with 15 messages at once, in the last tenth of every second."""
     loop, rates = share(*(flushing(15, every_s=1, at_s=0.9) for _ in range(9)))
@@ -78,6 +80,7 @@ def test_a_batch_that_takes_several_rounds_does_not_wait(every_s: int) -> None:
     assert sum(rates.values()) >= 0.85 * LIMIT
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("limit", "others", "rate"), [(4, 1, 0.2), (20, 9, 0.2)])
 def test_of_a_small_limit_nothing_is_kept_for_few_messages(
     limit: int, others: int, rate: float

@@ -11,7 +11,10 @@ from deploy.local.jars import DEFAULT_PULSAR, TRIED_PULSARS
 from tests.pulsar_version import PULSAR, pulsar_version
 
 ROOT = Path(__file__).parents[2]
-CELL = re.compile(r"make test|by hand(?:, in part|: ([0-9]+) of ([0-9]+))?|not tried|-")
+CELL = re.compile(
+    r"make test|make verify|make test, make verify|not tried|-"
+    r"|by hand(?:, in part|: ([0-9]+) of ([0-9]+))?"
+)
 
 
 def rows() -> list[list[str]]:

@@ -33,7 +33,7 @@ from tests.integration.test_nothing_is_lost import Publisher, arrived
 from tests.integration.world import TENANT, World, eventually, make_world
 from tests.pulsar_version import pulsar_version
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

@@ -21,7 +21,7 @@ from tests.integration.backlogs import NAMESPACE, WATCHED, Bench, Connect, publi
 from tests.integration.world import eventually
 from tests.pulsar_version import pulsar_version
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 Figure = Callable[[str, str], None]
 SIZE, AGE_S = 50_000_000, 100_000

@@ -21,7 +21,7 @@ from tests.integration.steady import Steady
 from tests.integration.told import dropped_at, members, wait_for_dropped
 from tests.integration.world import PATIENCE_S, World, eventually, world_of_others
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]

@@ -15,7 +15,7 @@ from deploy.chaos.testbed import Testbed
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600), pytest.mark.verify]
 
 SEED = 20
 #: None of them takes a broker away, which the tests beside this one need.

@@ -16,7 +16,7 @@ from tests.attacks.raw import RawClient
 from tests.gate import peer
 from tests.integration.world import World, eventually, least_per_second, world_of_others
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 GROUP = "delayed-messages"
 RATE = 50

@@ -19,7 +19,7 @@ import pytest
 
 from tests.integration.world import World, eventually
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Connect = Callable[[str], pulsar.Client]
 LIMIT = 500

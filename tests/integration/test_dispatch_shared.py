@@ -22,7 +22,7 @@ from tests.integration.sliding import Counted, sliding
 from tests.integration.steady import Steady
 from tests.integration.world import World, eventually, make_world
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]

@@ -153,6 +153,7 @@ def stored(client: pulsar.Client, topic: str) -> Iterator[int]:
     reader.close()
 
 
+@pytest.mark.verify
 def test_credit_of_an_idle_time_passes_at_once_and_the_limit_holds_then(
     world: World, client: pulsar.Client
 ) -> None:

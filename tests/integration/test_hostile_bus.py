@@ -111,6 +111,7 @@ def ages(world: World, name: str) -> dict[str, int]:
     return {each["broker"]: each["reportAgeMillis"] for each in found if each["broker"] != name}
 
 
+@pytest.mark.verify
 def test_forged_farewells_of_all_members_raise_no_limit(world: World, connect: Connect) -> None:
     """For 30 s, of each member under every number; once 8,970/s of 3,000 passed, and it stayed so."""
     world.limit(publishRateInMsgs=LIMIT)
@@ -180,6 +181,7 @@ def test_a_definition_that_never_comes_ends_no_task_and_is_named(
         assert world.get("/quota/v1/health", at=name)["failedTasks"] == []
 
 
+@pytest.mark.verify
 def test_numbers_that_cannot_be_cost_no_other_report(world: World, rogue: Rogue) -> None:
     """A member repeats 2^62 messages in a nanosecond: the others still reach their parts.
 

@@ -32,7 +32,7 @@ from tests.gate.server.test_proxy import read_frame
 from tests.gate.server.test_tls import make_certificate, trusting
 from tests.pulsar_version import pulsar_version
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 CONNECT = peer.command(2, (1, "test"), (4, 19), (5, "tls"))
 CONNECTED, SEND_RECEIPT, PRODUCER_SUCCESS, ERROR, LOOKUP_RESPONSE = 3, 7, 17, 14, 24

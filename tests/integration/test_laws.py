@@ -22,7 +22,7 @@ from deploy.local.sidecars import Sidecars
 from tests.integration.steady import Steady
 from tests.integration.world import PATIENCE_S, TENANT, World, eventually, make_world
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Figure = Callable[[str, str], None]
 MakeWorld = Callable[[], World]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.world import PATIENCE_S, World, eventually
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 
 @pytest.mark.shows(

@@ -34,7 +34,7 @@ from tests.integration.world import (
     other_sidecars,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]

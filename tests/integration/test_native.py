@@ -12,7 +12,7 @@ from coordinator.native.engine.table import REST
 from tests.integration.native_world import LIMIT, Native, opened
 from tests.integration.world import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 _OFFERED = 2_000
 """Per second and broker: more than any part, and little more, as the machine has the clients, too."""

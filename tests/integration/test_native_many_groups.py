@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.own_cluster,
     pytest.mark.slow,
     pytest.mark.timeout(900),
+    pytest.mark.verify,
 ]
 
 GROUPS = int(os.environ.get("GROUPS_AT_ONCE", "20"))

@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.own_cluster,
     pytest.mark.slow,
     pytest.mark.timeout(1_800),
+    pytest.mark.verify,
 ]
 
 RESTARTS = int(os.environ.get("RESTARTS", "2"))

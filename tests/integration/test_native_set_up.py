@@ -16,7 +16,7 @@ from tests.integration import skewed_sidecar
 from tests.integration.native_world import LIMIT, Native, opened
 from tests.integration.world import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 _PROVIDER = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"
 _PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"

@@ -41,7 +41,7 @@ from tests.integration.test_topic_limits import in_force, limit_topic
 from tests.integration.timed import Timed
 from tests.integration.world import PATIENCE_S, World, eventually, least_per_second
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]

@@ -20,7 +20,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
 from tests.integration.world import TENANT, World, eventually, make_world
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 BROKER = "broker-1"
 RATE = 200

@@ -30,7 +30,7 @@ from tests.integration.steady import Steady
 from tests.integration.world import World, eventually, world_of_others
 from tests.spark_jobs.stores import servers
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.verify]
 
 LIMIT, RAISED = 600, 900
 WANTED = {"broker-1": 100, "broker-2": 400, "broker-3": 700}

@@ -25,7 +25,7 @@ from tests.integration.steady import Steady
 from tests.integration.world import TENANT, World, eventually, make_world
 from tests.pulsar_version import pulsar_version
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 LIMIT = 50
 FREE = 60

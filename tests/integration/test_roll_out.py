@@ -16,7 +16,7 @@ from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
 from tests.integration.world import TENANT, World
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 LIMIT = 600
 OFFERED = 700

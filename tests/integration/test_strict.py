@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.world import World, eventually
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 LIMIT = 900
 

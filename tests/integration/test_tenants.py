@@ -17,7 +17,7 @@ from kazoo.exceptions import NoNodeError
 from tests.integration.steady import Steady
 from tests.integration.world import PATIENCE_S, World, eventually
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Figure = Callable[[str, str], None]
 LIMIT = 600

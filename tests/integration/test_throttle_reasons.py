@@ -287,6 +287,7 @@ def next_topic(world: World) -> str:
     return next(topic for topic in topics if world.topics.owner(topic).name == BROKER)
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-82/stricter-acts", "pip-322/levels")
 def test_of_all_levels_the_strictest_acts(
     bounded: World, conditions: Conditions, figure: Figure
@@ -324,6 +325,7 @@ def test_who_subscribes_too_often_is_refused(bounded: World) -> None:
         assert raw.open_consumer(topic, consumer_id=98, request_id=51), "another consumer"
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-322/fairness", "pip-322/release")
 def test_producers_that_wait_have_equal_shares(
     bounded: World, conditions: Conditions, connect: Connect, figure: Figure

@@ -17,7 +17,7 @@ from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
 from tests.app.http.test_serving import app_of, config
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 
 async def create(directory: Path, api: str, role: str | None) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.world import World, eventually, least_per_second
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Connect = Callable[[str], pulsar.Client]
 

@@ -18,7 +18,7 @@ import pytest
 from tests.integration.steady import Steady
 from tests.integration.world import PATIENCE_S, World, eventually
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 LIMIT = 900
 GUARANTEE = 600

@@ -31,7 +31,7 @@ from tests.integration.test_reconciliation import OFTEN, alarms, escaping, exami
 from tests.integration.world import TENANT, World, eventually, make_world
 from tests.pulsar_version import pulsar_version
 
-pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 LIMIT = 50
 OFFERED = 200

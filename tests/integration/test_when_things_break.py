@@ -143,6 +143,7 @@ def silent_bus_with_uneven_limits(world: World, cut_off: CutOff) -> Iterator[dic
         eventually(lambda: all_ready(world), "all is well")
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-82/losses-ignored")
 def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal_parts(
     worlds: MakeWorld, cut_off: CutOff
@@ -190,6 +191,7 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
             wait_for_limit(world, "broker-1", MOST)
 
 
+@pytest.mark.verify
 def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:
@@ -231,6 +233,7 @@ def pause(world: World, producer: subprocess.Popen[bytes], held: int) -> None:
     world.comes_to(lambda rates: rates["broker-1"] > 0.8 * wanted, "what it had")
 
 
+@pytest.mark.verify
 def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition_policy(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:
@@ -323,6 +326,7 @@ def test_a_dead_peers_share_returns_and_who_comes_back_begins_with_its_reserve(
     wait_for_note(world, "broker-3", "state", "broker-3 is LEARNING, was STARTING")
 
 
+@pytest.mark.verify
 def test_a_gate_stands_still_with_its_coordinator_and_goes_on_with_it(worlds: MakeWorld) -> None:
     """Although its own limit would let it go on: others may have its share by then."""
     world = limited(worlds())
@@ -344,6 +348,7 @@ def recorded_files(cut_off: CutOff, name: str, table: str) -> list[Path]:
     return list(cut_off.record_dir(name).glob(f"table={table}/*/*.parquet"))
 
 
+@pytest.mark.verify
 def test_a_disk_without_room_stops_the_recording_only(worlds: MakeWorld, cut_off: CutOff) -> None:
     """A metric and the health say so and why; traffic goes on; with room it records by itself again."""
     world = limited(worlds())

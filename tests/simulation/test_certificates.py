@@ -34,6 +34,7 @@ def test_certificates_are_read_all_the_time_and_mostly_exact(policy: str) -> Non
     assert watch.exact > 0.7 * watch.said
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["strict", "eager"])
 @pytest.mark.parametrize("seed", range(7))

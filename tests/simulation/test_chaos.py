@@ -113,6 +113,7 @@ def chaos(seed: int, policy: str = "balanced") -> Stage:
     return stage
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_after_chaos_all_is_well_again(seed: int) -> None:

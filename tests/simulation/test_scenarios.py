@@ -37,13 +37,20 @@ def test_the_table_has_all_25() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(policy, marks=() if policy == "balanced" else pytest.mark.verify)
+        for policy in POLICIES
+    ],
+)
 @pytest.mark.parametrize("scenario", QUICK)
 def test_no_promise_is_broken(scenario: str, policy: str) -> None:
     """Every scenario under every policy: cores raise nothing, sums hold, traffic flows."""
     assert 0.3 < figures(scenario, policy=policy).utilisation <= 1.0
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "scenario"), list(enumerate(SCENARIOS)))
 def test_every_law_can_be_told(number: int, scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +72,7 @@ def test_every_law_can_be_told(number: int, scenario: str, monkeypatch: pytest.M
         assert sum(record.admitted_per_step) > 0, law
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("brokers", [2, 3, 8])
 @pytest.mark.parametrize("scenario", ["S1", "S4", "S8", "S17", "S19"])
@@ -76,6 +84,7 @@ def test_scenarios_fit_other_numbers_of_brokers(scenario: str, brokers: int) -> 
     assert measure(stage, recording)[0].utilisation > 0.5
 
 
+@pytest.mark.verify
 def test_a_summary_is_the_worst_of_its_seeds() -> None:
     """Largest overshoot and smallest share over the runs, mean utilisation."""
     runs = [figures("S10", seed) for seed in range(3)]
@@ -143,6 +152,7 @@ def test_messages_and_bytes_are_both_limited_at_once() -> None:
     assert in_bytes.total_admitted(19) > 500_000
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_five_minutes_saturated_keep_the_targets_of_every_bucket() -> None:
     """WSO2's protocol; and no message waits longer than a client's window beyond one central bucket."""

@@ -75,6 +75,7 @@ def test_a_sidecar_that_claims_to_hold_the_whole_limit_stops_no_other_for_long(p
     } == dict.fromkeys((busy, *others), expected)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S7", "S9", "S14", "S15", "S16", "S17", "S18", "S22", "S23"])
 def test_no_scenario_without_a_liar_names_anybody(scenario: str) -> None:

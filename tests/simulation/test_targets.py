@@ -17,6 +17,7 @@ def runs(scenario: str, seeds: int = SEEDS, loss: float | None = None) -> list[F
     return [played(scenario, Parameters(seed=seed, loss=loss)).figures for seed in range(seeds)]
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S1", "S2", "S3", "S4", "S5", "S10", "S11", "S12", "S13"])
 def test_lossless_changes_settle_within_two_rounds(scenario: str) -> None:
@@ -27,6 +28,7 @@ def test_lossless_changes_settle_within_two_rounds(scenario: str) -> None:
     assert all(rounds is not None and rounds <= 2 for rounds in settles), settles
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S1", "S3", "S10"])
 def test_with_every_third_report_lost_changes_settle_within_seven_rounds(scenario: str) -> None:
@@ -40,6 +42,7 @@ def test_with_every_third_report_lost_changes_settle_within_seven_rounds(scenari
     assert summary["max"] <= 7
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S1", "S3", "S4", "S10", "S11", "S12", "S13"])
 def test_the_worst_second_is_at_most_five_percent_over(scenario: str) -> None:
@@ -47,6 +50,7 @@ def test_the_worst_second_is_at_most_five_percent_over(scenario: str) -> None:
     assert max(run.peak_overshoot for run in runs(scenario)) <= 0.05
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_cold_start_of_all_never_passes_more_than_the_limit() -> None:
     """The traffic stays below it, and so do the limits in force at any instant."""
@@ -56,6 +60,7 @@ def test_a_cold_start_of_all_never_passes_more_than_the_limit() -> None:
     assert max(run.max_sum_limits for run in cold) <= 1.0
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S1", "S2", "S3", "S4", "S12"])
 def test_steady_shares_are_fair(scenario: str) -> None:
@@ -66,6 +71,7 @@ def test_steady_shares_are_fair(scenario: str) -> None:
     assert min(run.min_share for run in fair) >= 0.98
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S1", "S3", "S4", "S10", "S13", "S17"])
 def test_limits_come_to_rest(scenario: str) -> None:
@@ -73,6 +79,7 @@ def test_limits_come_to_rest(scenario: str) -> None:
     assert max(run.changes_per_minute for run in runs(scenario, seeds=3)) == 0.0
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_dead_brokers_part_is_back_after_the_session_and_one_round() -> None:
     """The session timeout is 4 s."""
@@ -82,6 +89,7 @@ def test_a_dead_brokers_part_is_back_after_the_session_and_one_round() -> None:
     assert max(reclaims) <= 5.0
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_an_hour_of_mishaps_leaves_the_limit_in_use() -> None:
     """With a mishap a minute 97 % of the possible traffic passes, and no broker starves for long."""

@@ -41,6 +41,7 @@ def test_every_group_has_its_part_two_rounds_after_each_event(name: str, policy:
             assert abs(seen[group] - part) <= NEAR, (second, expected, seen)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("policy", ROOTS)
 @pytest.mark.parametrize("name", TREE_SCENARIOS)
 def test_certificates_of_all_groups_are_true_and_mostly_say_the_limit(
@@ -56,6 +57,7 @@ def test_certificates_of_all_groups_are_true_and_mostly_say_the_limit(
     assert watch.exact > 0.8 * watch.said
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("loss", "delay"), [(0.0, 0.0), (0.3, 0.0), (0.0, 2.0), (0.3, 2.0)])
 @pytest.mark.parametrize("policy", ROOTS)
 @pytest.mark.parametrize("name", ["S26", "S28"])
@@ -77,6 +79,7 @@ def test_what_is_in_force_below_a_root_never_adds_up_to_more_than_its_limit(
     assert LIMIT - unused(tree.stage.parameters) <= most <= LIMIT
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("policy", ROOTS)
 @pytest.mark.parametrize(("loss", "delay"), [(0.0, 0.3), (0.3, 1.0)])
 def test_demand_that_comes_and_goes_anywhere_breaks_no_promise(
@@ -102,6 +105,7 @@ def test_demand_that_comes_and_goes_anywhere_breaks_no_promise(
     assert tree.stage.world.watch.said > 500
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("policy", ROOTS)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["S26", "S28"])

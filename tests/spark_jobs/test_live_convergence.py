@@ -29,7 +29,7 @@ from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
 from tests.adapters.recorder.world import files_at
 from tests.spark_jobs.spoilt import rewrite
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.verify, pytest.mark.timeout(600)]
 LATE_S = 5
 CHUNK_S = 10
 COMPARED = ["resource_group", "dimension", "second", "limit", "admitted", "demand", "brokers"]

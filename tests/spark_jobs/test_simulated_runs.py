@@ -91,6 +91,7 @@ def record_of(run: Run) -> GroupRecord:
     return found
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_control_traffic_is_the_same_to_the_byte(
     name: str, runs: dict[str, Run], place: Path

@@ -132,6 +132,7 @@ def test_small_files_of_a_broker_and_day_become_one(place: Path) -> None:
     assert rows_seen(place) == EVERY_ROW_ONCE
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("changes", range(1, CHANGES + 1))
 def test_wherever_it_is_killed_every_row_is_seen_once(

@@ -128,6 +128,7 @@ def test_a_throttled_producer_slows_nobody_on_its_connection(bench: Bench) -> No
     assert 0 < beside == alone
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_hours_of_traffic_leave_memory_flat(bench: Bench) -> None:
     """Clients come, publish, consume, wait and go, thousands of times; what is left is what was."""

@@ -17,7 +17,7 @@ from tests.adapters.recorder.world import files_at
 from tests.spark_jobs.stores import servers
 from tests.spark_jobs.stores.conftest import in_s3
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(600)]
 
 TABLE = "membership"
 

@@ -17,7 +17,7 @@ from spark_jobs.places import StorePlace, place_of
 from spark_jobs.stores import Store, store_of
 from tests.spark_jobs.conftest import CONDITIONS
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def read(store: Store, place: StorePlace) -> bytes:

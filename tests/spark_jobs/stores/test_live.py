@@ -15,7 +15,7 @@ from spark_jobs.session import computing
 from tests.spark_jobs.stores.conftest import in_s3
 from tests.spark_jobs.test_live_convergence import COMPARED, LATE_S, report_of
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_a_batch_that_was_written_and_not_committed_is_written_again(

@@ -24,7 +24,7 @@ from tests.spark_jobs.stores import servers
 from tests.spark_jobs.stores.conftest import in_s3
 from tests.spark_jobs.test_convergence_report import START, STORY, UNKNOWN
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(900)]
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
 _START_S = 240

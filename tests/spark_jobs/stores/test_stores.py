@@ -33,7 +33,7 @@ from tests.spark_jobs.spoilt import file_of, record, rewrite
 from tests.spark_jobs.stores import servers
 from tests.spark_jobs.stores.conftest import copied, in_s3
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_a_file_is_listed_and_read_back(place: StorePlace, spark: SparkSession) -> None:

@@ -1,0 +1,143 @@
+"""Real clients through real gates: the local limits that three sidecars come to, to the message.
+
+A broker whose clients want more than its part is saturated, however slow the machine is, and the limits
+follow from that alone. The rates that pass are measured in test_limits.py and test_dispatch.py.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pulsar
+import pytest
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+Connect = Callable[[str], pulsar.Client]
+Figure = Callable[[str, str], None]
+PUBLISH, DISPATCH = "publishRateInMsgs", "dispatchRateInMsgs"
+KINDS = {
+    "Exclusive": (pulsar.ConsumerType.Exclusive, 1),
+    "Failover": (pulsar.ConsumerType.Failover, 2),
+    "Shared": (pulsar.ConsumerType.Shared, 2),
+    "Key_Shared": (pulsar.ConsumerType.KeyShared, 2),
+}
+
+
+def limits(world: World, dimension: str = PUBLISH) -> list[int]:
+    """The local limits of the three brokers, each as its own sidecar has it."""
+    return [row[dimension] for row in world.local_limits().values()]
+
+
+def come_to(world: World, *expected: int, dimension: str = PUBLISH) -> None:
+    """Wait until the local limits are these."""
+    eventually(lambda: limits(world, dimension) == list(expected), f"local limits {expected}")
+
+
+def held(world: World) -> int:
+    """The publishes that the gate of broker-1 holds."""
+    rows = world.get("/quota/v1/gate/connections?limit=200", at="broker-1")
+    return sum(row["heldFrames"] for row in rows)
+
+
+@pytest.mark.shows(
+    "pip-82/namespace-limit", "pip-82/fair-sharing", "pip-82/local-limiter", "pip-322/group-level"
+)
+def test_saturated_brokers_have_equal_parts_also_after_a_sidecar_was_killed(
+    world: World, figure: Figure
+) -> None:
+    """3,000 and 3,000 wanted of 900: half each, less what an idle broker holds ready; then a third."""
+    world.limit(publishRateInMsgs=900)
+    with world.load({"broker-1": 3000, "broker-2": 3000}):
+        come_to(world, 450, 449, 1)
+        world.sidecars.end("broker-2", signal.SIGKILL)
+        world.sidecars.start("broker-2")
+        come_to(world, 450, 449, 1)
+        with world.load({"broker-3": 3000}):
+            come_to(world, 300, 300, 300)
+            figure("pip-82/fair-sharing", "450 / 449 / 1, then 300 / 300 / 300 of 900")
+            world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: 1800}, at="broker-3")
+            come_to(world, 600, 600, 600)
+            figure("pip-82/quota-changes", "600 / 600 / 600 after 900 became 1,800")
+
+
+@pytest.mark.shows("pip-82/quota-changes")
+def test_nothing_passes_a_limit_of_zero_until_it_is_lifted(world: World, connect: Connect) -> None:
+    """0 means nothing, not unlimited as in Pulsar; what waited has its receipts when -1 lifts it."""
+    world.limit(publishRateInMsgs=0)
+    come_to(world, 0, 0, 0)
+    topic = world.topic_of["broker-1"]
+    client = connect(world.sidecars.service_url)
+    producer = client.create_producer(topic, batching_enabled=False)
+    receipts: list[pulsar.Result] = []
+    for _ in range(100):
+        producer.send_async(b"x", lambda result, _: receipts.append(result))
+    eventually(lambda: held(world) == 100, "all are held")
+    assert world.topics.counters(topic).messages_in == 0
+    assert receipts == []
+    world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1}, at="broker-2")
+    eventually(lambda: receipts == [pulsar.Result.Ok] * 100, "all have their receipts")
+    assert world.topics.counters(topic).messages_in == 100
+
+
+def test_strict_limits_never_add_up_to_more_than_the_limit(world: World) -> None:
+    """Halves, then thirds, while a sidecar is killed: in whatever moment the three are asked."""
+    world.limit(publishRateInMsgs=900, overshootPolicy="strict")
+
+    def reach(least: tuple[int, ...]) -> None:
+        def is_so() -> bool:
+            found = limits(world)
+            assert sum(found) <= 900, found
+            return all(each >= low for each, low in zip(found, least, strict=True))
+
+        eventually(is_so, f"at least {least}")
+
+    with world.load({"broker-1": 3000, "broker-2": 3000}):
+        reach((448, 448, 0))
+        with world.load({"broker-3": 3000}):
+            reach((298, 298, 298))
+            world.sidecars.end("broker-3", signal.SIGKILL)
+            world.sidecars.start("broker-3")
+            reach((298, 298, 298))
+
+
+@contextmanager
+def consuming(clients: list[pulsar.Client], topics: list[str], name: str) -> Iterator[None]:
+    """Consumers of each topic; those of one subscription are on different connections."""
+    kind, count = KINDS[name]
+    consumers = [
+        client.subscribe(topic, name, consumer_type=kind, message_listener=acknowledge)
+        for topic in topics
+        for client in clients[:count]
+    ]
+    try:
+        yield
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
+def acknowledge(consumer: Any, message: Any) -> None:
+    """Take a message, on the client's own thread; the consumer may just have been closed."""
+    with suppress(pulsar.AlreadyClosed):
+        consumer.acknowledge(message)
+
+
+@pytest.mark.shows("pip-82/producers-and-consumers", "pip-322/dispatch")
+def test_consumers_at_three_brokers_have_a_third_of_a_dispatch_limit_each(
+    world: World, connect: Connect, figure: Figure
+) -> None:
+    """200 of 600 each, for four kinds of subscription in turn, while more is published than that."""
+    world.limit(dispatchRateInMsgs=600)
+    clients = [connect(world.sidecars.service_url) for _ in range(2)]
+    topics = list(world.topic_of.values())
+    with world.load(dict.fromkeys(world.topic_of, 600)):
+        for name in KINDS:
+            with consuming(clients, topics, name):
+                come_to(world, 200, 200, 200, dimension=DISPATCH)
+                figure("pip-322/dispatch", f"{name} 200 / 200 / 200 of 600")

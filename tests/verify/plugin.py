@@ -1,0 +1,117 @@
+"""Runs one room: `pytest -p tests.verify.plugin --room NAME --rows FILE`.
+
+The file has lines of JSON: the tests that the room has, then the rows of each test as it ends. So what a
+room measured is kept when it is ended half-way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.verify.rooms import ROOMS, room_of
+from tests.verify.rows import Row, of_test
+
+MEASURED: Final = "measured"
+"""The property of a report that holds a figure; the fixture of that name notes it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that name the room and the file."""
+    parser.addoption("--room", choices=[room.name for room in ROOMS], required=True)
+    parser.addoption("--rows", type=Path, required=True, help="where to append what was measured")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take notes."""
+    config.pluginmanager.register(Notes(config.getoption("--room"), config.getoption("--rows")))
+
+
+class Notes:
+    """Writes down what is measured.
+
+    Args:
+        room: whose tests run.
+        file: to append to.
+    """
+
+    def __init__(self, room: str, file: Path) -> None:
+        self._room, self._file = room, file
+        self._passed = True
+        self._told = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave the tests of other rooms out; those with a cluster of their own come first.
+
+        The shared one starts with the first test that needs it, so no cluster runs beside another.
+        """
+        own = [item for item in items if self._is_own(item.nodeid)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in own])
+        items[:] = sorted(own, key=lambda item: item.get_closest_marker("own_cluster") is None)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Write down what there is to measure."""
+        self._write({"tests": [item.nodeid for item in session.items]})
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write down the rows of a test that has ended."""
+        if report.when == "setup":
+            self._passed, self._told = True, ""
+        if report.failed:
+            self._passed = False
+            self._told = self._told or _reason(report)
+        if report.when == "teardown":
+            rows = of_test(
+                report.nodeid,
+                passed=self._passed,
+                measured=list(_measured(report)),
+                told=self._told or "; ".join(_told(report)),
+            )
+            self._write({"rows": [_plain(row) for row in rows]})
+
+    def _is_own(self, test: str) -> bool:
+        room = room_of(test)
+        return room is not None and room.name == self._room
+
+    def _write(self, line: Any) -> None:
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read(file: Path) -> tuple[list[str], list[Row]]:
+    """Return the tests that there were to run, and the rows of those that ended."""
+    tests, rows = list[str](), list[Row]()
+    for line in file.read_text(encoding="utf-8").splitlines():
+        noted = json.loads(line)
+        tests += noted.get("tests", ())
+        rows += [Row(**row) for row in noted.get("rows", ())]
+    return tests, rows
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Row.__slots__}
+
+
+def _reason(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(getattr(crash, "message", report.longrepr)).splitlines()[0][:200]
+
+
+def _measured(report: pytest.TestReport) -> Iterator[dict[str, Any]]:
+    for name, value in report.user_properties:
+        if name == MEASURED:
+            assert isinstance(value, dict)
+            yield value
+
+
+def _told(report: pytest.TestReport) -> Iterator[str]:
+    for name, value in report.user_properties:
+        if name != MEASURED:
+            yield f"{name}: {value}"

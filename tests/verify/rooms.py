@@ -1,0 +1,123 @@
+"""The rooms of the measurement, each with the tests that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Some of the measured tests, in a process of their own.
+
+    Args:
+        name: for ``ONLY``.
+        says: what it measures.
+        paths: files and folders of its tests.
+    """
+
+    name: str
+    says: str
+    paths: tuple[str, ...]
+
+    def has(self, test: str) -> bool:
+        """Whether a test, by pytest's id, is one of the room."""
+        return any(test.startswith((f"{path}/", f"{path}::")) for path in self.paths)
+
+
+MINUTES_MAX: Final = 10
+"""A room is ended then; what it has not measured counts as missed."""
+
+
+def _integration(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/integration/test_{name}.py" for name in names)
+
+
+ROOMS: Final = (
+    Room(
+        "limits",
+        "publish limits: the sum, the shares, the laws, tenants and trees",
+        _integration("limits", "laws", "strict", "tenants", "trees", "topic_limits", "handling"),
+    ),
+    Room(
+        "pip322",
+        "how messages are held back: bursts, debts, reasons, managed limits, delays",
+        _integration("pip322", "throttle_reasons", "managed_limits", "delayed", "bus_settings"),
+    ),
+    Room(
+        "dispatch",
+        "dispatch limits, and what arrives through them",
+        _integration(
+            "dispatch", "dispatch_shared", "nothing_is_lost", "same_as_direct", "java_clients"
+        ),
+    ),
+    Room(
+        "mishaps",
+        "lost dependencies, dead peers, liars and roll-out",
+        _integration("when_things_break", "hostile_bus", "bad_input", "roll_out", "reconciliation"),
+    ),
+    Room(
+        "backlog",
+        "backlog quotas and recordings",
+        _integration(
+            "backlog", "backlog_defaults", "backlog_labels", "recordings", "reports_of_pulsar"
+        ),
+    ),
+    Room(
+        "identity",
+        "roles, certificates, tokens, and what borrows them",
+        (
+            *_integration("roles", "identity", "tokens", "hostile_roles"),
+            "tests/attacks/test_borrowing.py",
+        ),
+    ),
+    Room(
+        "ways",
+        "ways to a broker: listeners, proxies, WebSocket, functions, migration",
+        _integration("addresses", "ways"),
+    ),
+    Room("attacks", "attackers under load, and the clients beside them", ("tests/attacks",)),
+    Room("clients", "stock clients of many releases, on brokers of three", ("tests/clients",)),
+    Room(
+        "native",
+        "the brokers' own limiter, steered",
+        _integration("native", "native_many_groups", "native_restarts", "native_set_up"),
+    ),
+    Room(
+        "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")
+    ),
+    Room(
+        "contract",
+        "what services take in time",
+        ("tests/contract", "tests/integration/test_pulsar_admin.py"),
+    ),
+    Room(
+        "computed",
+        "simulated clusters in full, browser and processes in time",
+        (
+            "tests/simulation",
+            "tests/browser",
+            "tests/app",
+            "tests/adapters",
+            "tests/runtime",
+            "tests/gate",
+            "tests/core",
+            "tests/closed_loop",
+            "tests/deploy",
+            "tests/cli",
+            "tests/admin_api",
+            "tests/benchmarks",
+            "tests/chaos",
+        ),
+    ),
+    Room(
+        "spark",
+        "Spark jobs on stores and clusters, the decoder in full",
+        ("tests/spark_jobs", "tests/decoder"),
+    ),
+)
+
+
+def room_of(test: str) -> Room | None:
+    """Return the first room that has a test."""
+    return next((room for room in ROOMS if room.has(test)), None)
