@@ -21,10 +21,12 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from tests.integration.sliding import Counted, sliding
+from tests.conftest import Measure
+from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
 from tests.integration.test_topic_limits import in_force, limit_topic
 from tests.integration.timed import Timed
+from tests.integration.windows import hold, windows, written
 from tests.integration.world import (
     PATIENCE_S,
     TENANT,
@@ -290,7 +292,7 @@ def pulses_like(consumer: Consumer, row: str, figure: Figure) -> None:
 
 @pytest.mark.shows("service-cluster/ratio", "service-cluster/alarm-80")
 def test_a_specification_is_split_between_production_and_consumption(
-    world: World, connect: Connect, figure: Figure
+    world: World, connect: Connect, measured: Measure, figure: Figure
 ) -> None:
     """800 with a production share of a quarter: 200 published and 600 consumed, on three brokers."""
     client = connect(world.sidecars.service_url)
@@ -303,13 +305,11 @@ def test_a_specification_is_split_between_production_and_consumption(
     try:
         with Steady(world.sidecars.service_url, dict.fromkeys(topics, 100)) as load:
             load.offers(dict.fromkeys(topics, 150))
-            deadline = time.monotonic() + PATIENCE_S
-            while True:
-                published, consumed = throughput(world)
-                if [published, consumed] == pytest.approx([200, 600], rel=0.03):
-                    break
-                assert time.monotonic() < deadline, f"never 200, 600: {published}, {consumed}"
-            figure("service-cluster/ratio", f"{published:,.0f} and {consumed:,.0f} of 200 and 600")
+            expected = {"published": 200, "consumed": 600}
+            arrive(lambda: throughput(world), expected)
+            seen = windows(lambda: throughput(world), 5)  # whole windows of the limit
+            hold(measured, "800, a quarter of it published", seen, expected)
+            figure("service-cluster/ratio", f"{written(seen)} of 200 and 600")
 
             eventually(lambda: alarm(world, "GroupNearLimit", CLUSTER), "the alarm")
             eventually(lambda: len(world.get(path)["advice"]) == 2, "advice on both")
@@ -322,27 +322,22 @@ def test_a_specification_is_split_between_production_and_consumption(
         world.put(path, {"rateInMsgs": -1}, at="broker-2")
 
 
-def throughput(world: World) -> tuple[float, float]:
-    """Return the messages a second that all brokers take in and send, over five seconds."""
-
-    def counted() -> tuple[int, int, float]:
-        asked_s = time.monotonic()
-        found = [world.topics.counters(topic) for topic in world.topic_of.values()]
-        middle_s = (asked_s + time.monotonic()) / 2
-        return sum(c.messages_in for c in found), sum(c.messages_out for c in found), middle_s
-
-    before = counted()
-    time.sleep(5)  # whole windows
-    after = counted()
-    took_s = after[2] - before[2]
-    return (after[0] - before[0]) / took_s, (after[1] - before[1]) / took_s
+def throughput(world: World) -> Counted:
+    """Return the messages that all brokers have taken in and sent, and the moment of the reading."""
+    asked_s = time.monotonic()
+    found = [world.topics.counters(topic) for topic in world.topic_of.values()]
+    middle_s = (asked_s + time.monotonic()) / 2
+    return {
+        "published": (sum(c.messages_in for c in found), middle_s),
+        "consumed": (sum(c.messages_out for c in found), middle_s),
+    }
 
 
 @pytest.mark.shows(
     "service-partition/check", "service-partition/overshoot", "service-cluster/in-flight"
 )
 def test_a_soft_limit_is_exceeded_by_what_comes_between_two_checks(
-    world: World, figure: Figure
+    world: World, measured: Measure, figure: Figure
 ) -> None:
     """Limit 100, offered 900: what waits passes at once, and then what comes before the check.
 
@@ -357,12 +352,15 @@ def test_a_soft_limit_is_exceeded_by_what_comes_between_two_checks(
     expected = {"broker-1": 120, "broker-2": 210, "broker-3": 100}
     with Steady(world.sidecars.service_url, sizes, queue=30) as load:
         load.offers(dict.fromkeys(sizes, 900))
-        deadline = time.monotonic() + PATIENCE_S
-        while (rates := world.measure(6)) != pytest.approx(expected, rel=0.1):
-            assert time.monotonic() < deadline, f"never {expected}; at last {rates}"
-    assert rates["broker-3"] == pytest.approx(100, rel=0.03)
-    told = " / ".join(f"{rate:,.0f}" for rate in rates.values())
-    figure("service-partition/overshoot", f"{told} of 100 with checks of 50 ms, 200 ms, a bucket")
+        world.comes_to(
+            lambda rates: rates == pytest.approx(expected, rel=0.2), f"about {expected}", windows=1
+        )
+        seen = world.windows(6)
+    soft = {name: rate for name, rate in expected.items() if name != "broker-3"}
+    hold(measured, "100 with checks", seen, soft, 0.1)
+    hold(measured, "100 with a bucket", seen, {"broker-3": 100})
+    told = f"{written(seen)} of 100 with checks of 50 ms, 200 ms, a bucket"
+    figure("service-partition/overshoot", told)
 
 
 @pytest.mark.shows("service-partition/soft", "service-partition/producer-sees")
@@ -395,7 +393,7 @@ def test_a_soft_limit_stops_a_producer_until_the_second_ends(world: World, figur
 
 @pytest.mark.shows("service-partition/limits", "service-partition/alarm-80")
 def test_each_partition_has_limits_of_its_own_and_advice(
-    world: World, connect: Connect, figure: Figure
+    world: World, connect: Connect, measured: Measure, figure: Figure
 ) -> None:
     """Two partitions at one broker: 100 in and 60 out each; then 20 kB in and 10 kB out each."""
     broker = "broker-3"
@@ -418,14 +416,14 @@ def test_each_partition_has_limits_of_its_own_and_advice(
                 partition_publish_rate_in_msgs=100,
                 partition_dispatch_rate_in_msgs=60,
             )
-            messages = comes_to(world, parts, (100, 60), messages=True)
+            messages = pass_at(world, measured, parts, (100, 60), messages=True)
             reload(
                 world,
                 broker,
                 partition_publish_rate_in_bytes=20_000,
                 partition_dispatch_rate_in_bytes=10_000,
             )
-            size = comes_to(world, parts, (20_000, 10_000), messages=False)
+            size = pass_at(world, measured, parts, (20_000, 10_000), messages=False)
     finally:
         for consumer in consumers:
             consumer.close()
@@ -455,10 +453,22 @@ def advice(world: World, broker: str, part: str) -> Any:
     return next(row for row in rows if row["topic"] == part)
 
 
-def comes_to(
-    world: World, parts: Sequence[str], expected: tuple[int, int], *, messages: bool
+def arrive(count: Callable[[], Counted], expected: Mapping[str, float]) -> None:
+    """Wait until these rates are about what they are to be."""
+    eventually(
+        lambda: windows(count, 2, 1)[0] == pytest.approx(expected, rel=0.15), f"about {expected}"
+    )
+
+
+def pass_at(
+    world: World,
+    measured: Measure,
+    parts: Sequence[str],
+    expected: tuple[int, int],
+    *,
+    messages: bool,
 ) -> str:
-    """Wait until each partition takes in and sends these rates; return them in words."""
+    """Wait until each partition takes in and sends about these rates, then hold three windows to them."""
 
     def counted() -> Counted:
         found: dict[str, tuple[int, float]] = {}
@@ -466,14 +476,12 @@ def comes_to(
             each, at_s = world.topics.counters(part), time.monotonic()
             taken = each.messages_in if messages else each.bytes_in
             sent = each.messages_out if messages else each.bytes_out
-            found |= {f"{part} in": (taken, at_s), f"{part} out": (sent, at_s)}
+            number = part.rpartition("-")[2]
+            found |= {f"{number} in": (taken, at_s), f"{number} out": (sent, at_s)}
         return found
 
-    deadline = time.monotonic() + PATIENCE_S
-    windows = sliding(counted, 5.0, 1.0)
-    while True:
-        seen = next(windows)
-        rates = [(seen[f"{part} in"], seen[f"{part} out"]) for part in parts]
-        if all(each == pytest.approx(expected, rel=0.03) for each in rates):
-            return " and ".join(f"{taken:,.0f} / {sent:,.0f}" for taken, sent in rates)
-        assert time.monotonic() < deadline, f"never {expected}; at last {rates}"
+    wanted = dict(zip(counted(), expected * len(parts), strict=True))
+    arrive(counted, wanted)
+    seen = windows(counted, 5)
+    hold(measured, "messages" if messages else "bytes", seen, wanted)
+    return written(seen)

@@ -6,7 +6,6 @@ partitions is what all sidecars know of it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
@@ -14,8 +13,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from tests.conftest import Measure
+from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
-from tests.integration.world import PATIENCE_S, World, eventually
+from tests.integration.windows import hold, windows
+from tests.integration.world import World, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
@@ -46,24 +48,6 @@ def partition_at(world: World, broker: str, namespace: str) -> str:
     return at_broker(world, broker, f"{path.replace('/', '://', 1)}-partition-0")
 
 
-def rates(world: World, topics: Mapping[str, str], seconds: float = 5) -> dict[str, float]:
-    """Return the messages a second that brokers take in of each topic, by their own counters."""
-
-    def counted() -> dict[str, tuple[int, float]]:
-        return {
-            name: (world.topics.counters(topic).messages_in, time.monotonic())
-            for name, topic in topics.items()
-        }
-
-    before = counted()
-    time.sleep(seconds)
-    after = counted()
-    return {
-        name: (after[name][0] - count) / (after[name][1] - at_s)
-        for name, (count, at_s) in before.items()
-    }
-
-
 @pytest.mark.shows(
     "pip-82/tenant-limit",
     "pip-82/all-attached",
@@ -76,7 +60,9 @@ def rates(world: World, topics: Mapping[str, str], seconds: float = 5) -> dict[s
     "pip-82/zero-usage",
     "pip-82/no-zookeeper-traffic",
 )
-def test_a_tenant_and_all_that_is_attached_share_one_limit(world: World, figure: Figure) -> None:
+def test_a_tenant_and_all_that_is_attached_share_one_limit(
+    world: World, measured: Measure, figure: Figure
+) -> None:
     """Two namespaces by their tenant, one attached by itself, and one by the PUT that made it: 600."""
     tenant, made = f"{world.group}-tenant", f"{world.namespace}-made"
     world.topics.create_tenant(tenant)
@@ -111,24 +97,22 @@ def test_a_tenant_and_all_that_is_attached_share_one_limit(world: World, figure:
         with Steady(world.sidecars.service_url, {leaving: 100}) as other:
             load.offers({topic: 500 for topic in topics.values() if topic != leaving})
             other.offers({leaving: 500})
-            measured = wait_for(world, topics, (200, 100, 100, 200))
-            told = ", ".join(f"{name} {rate:,.0f}" for name, rate in measured.items())
-            figure("pip-82/all-attached", f"{sum(measured.values()):,.0f} of {LIMIT}: {told}")
-            figure(
-                "pip-82/inside-a-broker", f"{measured['tenant b']:,.0f} and {measured['made']:,.0f}"
-            )
-            check_maps(world, measured)
+            passed = pass_at(world, measured, topics, (200, 100, 100, 200))
+            told = ", ".join(f"{name} {rate:,.0f}" for name, rate in passed.items())
+            figure("pip-82/all-attached", f"{sum(passed.values()):,.0f} of {LIMIT}: {told}")
+            figure("pip-82/inside-a-broker", f"{passed['tenant b']:,.0f} and {passed['made']:,.0f}")
+            check_maps(world, passed)
             check_zookeeper(world)
         eventually(
             lambda: all(claimants(world, at) == {"broker-1", "broker-2"} for at in BROKERS),
             "every sidecar has removed the broker that has no use any more",
         )
         left = {name: topic for name, topic in topics.items() if topic != leaving}
-        measured = wait_for(world, left, (300, 150, 150))
-        figure("pip-82/zero-usage", f"then {sum(measured.values()):,.0f} of the two brokers left")
+        passed = pass_at(world, measured, left, (300, 150, 150))
+        figure("pip-82/zero-usage", f"then {sum(passed.values()):,.0f} of the two brokers left")
         load.offers({topics["made"]: 60})
-        measured = wait_for(world, left, (300, 240, 60))
-        told = f"{measured['tenant b']:,.0f} and {measured['made']:,.0f}, which offers 60"
+        passed = pass_at(world, measured, left, (300, 240, 60))
+        told = f"{passed['tenant b']:,.0f} and {passed['made']:,.0f}, which offers 60"
         figure("pip-82/not-even-inside", told)
 
     api(world, "DELETE", attachment)
@@ -137,24 +121,30 @@ def test_a_tenant_and_all_that_is_attached_share_one_limit(world: World, figure:
     )
 
 
-def wait_for(
-    world: World, topics: Mapping[str, str], expected: tuple[float, ...]
+def pass_at(
+    world: World, measured: Measure, topics: Mapping[str, str], expected: tuple[float, ...]
 ) -> dict[str, float]:
-    """Wait until these topics pass these rates; return what they do."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        measured = rates(world, topics)
-        if list(measured.values()) == pytest.approx(list(expected), rel=0.03):
-            return measured
-        assert time.monotonic() < deadline, f"never {expected}; at last {measured}"
+    """Wait until these topics pass about these rates, hold three windows to them; return the means."""
+
+    def counted() -> Counted:
+        found = {name: world.counted(topic) for name, topic in topics.items()}
+        return {name: (each.messages_in, at_s) for name, (each, at_s) in found.items()}
+
+    wanted = dict(zip(topics, expected, strict=True))
+    eventually(
+        lambda: windows(counted, 2, 1)[0] == pytest.approx(wanted, rel=0.1), f"about {wanted}"
+    )
+    seen = windows(counted, 5)
+    hold(measured, f"{len(topics)} topics of {sum(expected):.0f}", seen, wanted)
+    return {name: fmean(each[name] for each in seen) for name in topics}
 
 
-def check_maps(world: World, measured: Mapping[str, float]) -> None:
+def check_maps(world: World, passed: Mapping[str, float]) -> None:
     """Every sidecar's usage of a broker is the sum of its topics, by the broker's counters."""
     sums = {
-        "broker-1": measured["tenant a"],
-        "broker-2": measured["tenant b"] + measured["made"],
-        "broker-3": measured["attached"],
+        "broker-1": passed["tenant a"],
+        "broker-2": passed["tenant b"] + passed["made"],
+        "broker-3": passed["attached"],
     }
     seen: dict[tuple[str, str], list[int]] = {(at, of): [] for at in BROKERS for of in BROKERS}
 

@@ -21,7 +21,8 @@ from deploy.background import Background
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
+from deploy.local.topics import TopicCounters, Topics
+from tests.integration.windows import WINDOWS, Rates, windows
 
 TENANT = "quota-tests"
 
@@ -115,6 +116,16 @@ class World:
         time.sleep(seconds)
         return self._rates(before, self._counters())
 
+    def windows(self, seconds: float, number: int = WINDOWS) -> list[Rates]:
+        """Messages per second that each broker takes in, in windows that follow one another."""
+        return windows(
+            lambda: {
+                name: (each.messages, each.middle_s) for name, each in self._counters().items()
+            },
+            seconds,
+            number,
+        )
+
     def comes_to(
         self,
         holds: Callable[[dict[str, float]], bool],
@@ -167,6 +178,12 @@ class World:
             name: (after[name].messages - each.messages) / (after[name].middle_s - each.middle_s)
             for name, each in before.items()
         }
+
+    def counted(self, topic: str) -> tuple[TopicCounters, float]:
+        """Return its broker's counters of a topic, and the moment of their reading."""
+        asked_s = time.monotonic()
+        found = self.topics.counters(topic)
+        return found, (asked_s + time.monotonic()) / 2
 
     def _counters(self) -> dict[str, _Counted]:
         found = {}
