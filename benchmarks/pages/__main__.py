@@ -1,6 +1,6 @@
 """``python -m benchmarks.pages simulate [NAME ...]`` makes the data anew, ``... draw`` the charts.
 
-``... seeds REPORT`` takes the figures of the evidence page from pytest's JUnit report.
+``... seeds REPORT`` takes the figures of the evidence page from what ``make verify`` has written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
     simulate.add_argument("--seeds", type=_seeds, default=runs.SEEDS, help="of each scenario")
     tasks.add_parser("draw", help="draw every chart from its data")
     shown = tasks.add_parser("seeds", help="keep the figures that tests have measured")
-    shown.add_argument("report", type=Path, help="what pytest --junitxml has written")
+    shown.add_argument("report", type=Path, help="build/verify.json")
     arguments = parser.parse_args()
     if arguments.task == "seeds":
         sys.stderr.write(f"figures of {seeds.take(arguments.report)} rows\n")

@@ -2,7 +2,7 @@
 
 The rows are data (tests/seeds/rows.toml). A test says which rows it shows with the mark ``shows``, and
 may tell what it measured with the fixture ``figure``; ``python -m benchmarks.pages seeds FILE`` takes
-these figures from pytest's JUnit report. Tests are read as text, never imported.
+these figures from what ``make verify`` has written. Tests are read as text, never imported.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import ast
 import json
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
-from xml.etree import ElementTree as ET
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 ROWS: Final = ROOT / "tests" / "seeds" / "rows.toml"
 FIGURES: Final = ROOT / "docs" / "figures" / "seeds.json"
 
+FIGURES_MAX: Final = 4
+"""The most figures of one row."""
+
 _MARK: Final = "shows"
 _REAL: Final = "cluster"
+_MEASURED: Final = "verify"
+_EXACT: Final = "exact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,13 @@ class Evidence:
         path: of its module, below the root of the project.
         test: its name.
         is_real: whether it runs against a real cluster.
+        is_measured: whether `make verify` runs it; `make test` runs the others, which are exact.
     """
 
     path: str
     test: str
     is_real: bool
+    is_measured: bool = False
 
 
 @cache
@@ -86,19 +92,21 @@ def evidence() -> Mapping[str, tuple[Evidence, ...]]:
 def evidence_in(source: str, path: str) -> Iterator[tuple[str, Evidence]]:
     """Yield the rows that the tests of a module show."""
     module = ast.parse(source)
-    everywhere = any(
-        _REAL in _names(node.value)
+    everywhere = {
+        name
         for node in module.body
         if isinstance(node, ast.Assign)
         and any(isinstance(each, ast.Name) and each.id == "pytestmark" for each in node.targets)
-    )
+        for name in _names(node.value)
+    }
     for node in module.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        names = {name for each in node.decorator_list for name in _names(each)}
+        names = everywhere.union(*map(_names, node.decorator_list))
         for decorator in node.decorator_list:
-            for key, is_real in _shown(decorator):
-                yield key, Evidence(path, node.name, is_real or everywhere or _REAL in names)
+            for key, says_so in _shown(decorator):
+                is_real = says_so or _REAL in names
+                yield key, Evidence(path, node.name, is_real, _MEASURED in names)
 
 
 def _shown(decorator: ast.expr) -> Iterator[tuple[str, bool]]:
@@ -135,6 +143,8 @@ def _line(row: Row, tests: tuple[Evidence, ...], figure: str) -> str:
     where = "real cluster" if real else "in memory" if tests else "not tested"
     if row.reason and not real:
         where = f"{where}. {row.reason}"
+    if not figure and any(not each.is_measured for each in real):
+        figure = _EXACT
     cells = (row.key.partition("/")[2], row.says, " ".join(shown) or "-", where, figure or "-")
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
 
@@ -149,24 +159,37 @@ def summary() -> str:
 
 
 def take(report: Path) -> int:
-    """Keep the figures of a JUnit report beside those that it does not have; return their number.
+    """Keep the figures of a measurement beside those that it does not have; return their number.
+
+    A row of which no test says something has what was measured by the tests that show it.
+
+    Args:
+        report: what `python -m tests.verify` has written.
 
     Raises:
         ValueError: a figure is of a row that does not exist.
     """
-    kept = json.loads(FIGURES.read_text(encoding="utf-8"))
-    known = {row.key for row in rows()}
-    measured: dict[str, list[str]] = defaultdict(list)
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314  # pytest has written it
-        if case.find("failure") is not None or case.find("error") is not None:
-            continue
-        for each in case.iter("property"):
-            name = each.get("name", "")
-            if "/" not in name:
-                continue  # no row: a figure of `make verify`
-            if name not in known:
-                raise ValueError(f"{report}: no row is called {name!r}")
-            measured[name].append(each.get("value", ""))
-    kept |= {key: "; ".join(dict.fromkeys(texts)) for key, texts in measured.items()}
+    measurement = json.loads(report.read_text(encoding="utf-8"))
+    told: dict[str, str] = measurement["figures"]
+    known = [row.key for row in rows()]
+    if unknown := sorted(told.keys() - set(known)):
+        raise ValueError(f"{report}: no row is called {unknown[0]!r}")
+    measured = {key: text for key in known if (text := _measured(key, measurement["rooms"]))}
+    kept = json.loads(FIGURES.read_text(encoding="utf-8")) | measured | told
     FIGURES.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return len(measured)
+    return len(measured | told)
+
+
+def _measured(key: str, rooms: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return what the tests of a row have measured, in words; empty where none has."""
+    tests = {f"{each.path}::{each.test}" for each in evidence().get(key, ()) if each.is_measured}
+    held = [
+        row
+        for rows in rooms.values()
+        for row in rows
+        if row["test"].partition("[")[0] in tests and row["verdict"] == "held"
+    ]
+    named = [
+        f"{row['name']} {row['value']:,.4g} {row['unit']}".strip() for row in held if "name" in row
+    ]
+    return "; ".join(named[:FIGURES_MAX]) or ("holds" if held else "")

@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.admin_api.world import World
 
-EXAMPLES = int(os.environ.get("PULSAR_QUOTA_FUZZ_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("PULSAR_QUOTA_FUZZ_EXAMPLES", "4"))
 
 _KNOWN = {"name": "orders", "group": "orders", "tenant": "public", "namespace": "default"}
 

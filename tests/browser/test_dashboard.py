@@ -134,6 +134,7 @@ async def test_a_limit_that_is_tried_out_says_that_it_holds_nothing_back(browser
             assert mistakes == []
 
 
+@pytest.mark.verify
 async def test_nothing_asks_for_a_person_until_something_does(browser: Browser) -> None:
     """The banner says what is wrong, in words."""
     async with orders() as world, opened(browser, world) as (page, _):
@@ -157,6 +158,7 @@ async def test_a_group_shows_its_brokers_and_why(browser: Browser) -> None:
         assert mistakes == []
 
 
+@pytest.mark.verify
 async def test_a_group_with_relatives_shows_what_its_tree_has_and_borrows(browser: Browser) -> None:
     """A row per group, children indented; a group alone shows no tree."""
     world = DashboardWorld()
@@ -183,6 +185,7 @@ async def test_a_group_with_relatives_shows_what_its_tree_has_and_borrows(browse
         assert mistakes == []
 
 
+@pytest.mark.verify
 async def test_the_chart_says_what_a_broker_admitted_at_a_place(browser: Browser) -> None:
     """The pointer over the chart brings the time, each broker's rate and the limit."""
     async with orders() as world, opened(browser, world, "#/groups/orders") as (page, mistakes):
@@ -272,6 +275,7 @@ async def test_a_group_shows_what_was_decided_and_why(browser: Browser) -> None:
         assert mistakes == []
 
 
+@pytest.mark.verify
 async def test_a_join_is_marked_and_told(browser: Browser) -> None:
     """The event stream brings it without being asked again."""
     async with orders() as world, opened(browser, world, "#/events") as (page, _):
@@ -317,6 +321,7 @@ async def test_a_change_over_another_admins_is_refused(browser: Browser) -> None
         assert (await world.store.read_group("orders")).group.limits.publish_messages == 3_000
 
 
+@pytest.mark.verify
 async def test_the_list_is_found_filtered_and_sorted_by_keyboard(browser: Browser) -> None:
     """Tab, Enter and typing are enough."""
     async with orders() as world, opened(browser, world) as (page, _):
@@ -352,6 +357,7 @@ async def test_nothing_is_wider_than_the_screen(
                 assert wide <= width, path
 
 
+@pytest.mark.verify
 async def test_a_thousand_groups_on_a_hundred_brokers_are_paged(browser: Browser) -> None:
     """Fifty rows at a time, whatever there is; the last page ends where the groups end."""
     world = DashboardWorld(round_s=1.0)
@@ -399,6 +405,7 @@ async def test_without_a_token_the_page_asks_for_one(browser: Browser) -> None:
         await expect(page.get_by_role("alert").filter(has_text="no super-user")).to_be_visible()
 
 
+@pytest.mark.verify
 async def test_a_token_that_is_being_typed_stays_when_other_questions_are_refused(
     browser: Browser,
 ) -> None:
@@ -419,6 +426,7 @@ async def test_a_token_that_is_being_typed_stays_when_other_questions_are_refuse
         await expect(page.get_by_label("Token")).to_have_value(token("viewer"))
 
 
+@pytest.mark.verify
 async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> None:
     """As the full name of a pod is one; the cells of a member's row stand beside and below each other."""
     async with orders() as world:
@@ -430,6 +438,7 @@ async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> Non
             assert mistakes == []
 
 
+@pytest.mark.verify
 async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Browser) -> None:
     """The last figures stay, with their age."""
     async with orders() as world:
@@ -441,6 +450,7 @@ async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Bro
         await asyncio.sleep(0)
 
 
+@pytest.mark.verify
 async def test_the_api_is_described_without_the_internet(browser: Browser) -> None:
     """Every endpoint at /docs, under the page's own policy, from this address alone."""
     async with orders() as world:

@@ -53,6 +53,7 @@ async def test_the_busiest_partition_comes_first_with_how_many_would_do(
         assert mistakes == []
 
 
+@pytest.mark.verify
 async def test_topics_whose_time_of_delivery_has_no_effect_are_named(browser: Browser) -> None:
     """In the words of the API; without a limit of partitions it says how to have one."""
     world = DashboardWorld()

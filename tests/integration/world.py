@@ -230,8 +230,14 @@ class _Counting(Background):
             self._stop.wait(1.0)
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-    """Wait until something holds; the failure says what never did.
+def eventually(
+    condition: Callable[[], bool],
+    what: str,
+    timeout_s: float = PATIENCE_S,
+    *,
+    last: Callable[[], object] = lambda: "not so",
+) -> None:
+    """Wait until something holds; the failure says what never did, and what is at last.
 
     A question costs the processors that all brokers share, so the longer it takes the rarer it is asked:
     an answer is late by an eighth of that time at most.
@@ -239,7 +245,7 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = PATI
     began_s = time.monotonic()
     while not condition():
         waited_s = time.monotonic() - began_s
-        assert waited_s < timeout_s, f"not within {timeout_s} s: {what}"
+        assert waited_s < timeout_s, f"not within {timeout_s} s: {what}; at last {last()}"
         time.sleep(min(max(0.05, waited_s / 8), 0.25))
 
 

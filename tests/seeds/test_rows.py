@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,23 +43,42 @@ def test_marks_are_read_from_decorators_and_from_modules() -> None:
     assert all(each.is_real for _, each in seeds.evidence_in(everywhere, "x.py"))
 
 
-def test_figures_are_those_of_tests_that_passed(
+def test_figures_are_what_the_measurement_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later report replaces a row's figure and leaves the others."""
+    """A later one replaces a row's figure and leaves the others; a row that is missed has none."""
     kept = tmp_path / "seeds.json"
     kept.write_text('{"pip-82/proportional": "old", "pip-82/equal-residual": "stays"}')
     monkeypatch.setattr(seeds, "FIGURES", kept)
-    report = tmp_path / "report.xml"
-    case = '<testcase>{}<properties><property name="{}" value="{}"/></properties></testcase>'
-    good = case.format("", "pip-82/proportional", "11, 56, 33")
-    failed = case.format("<failure/>", "pip-82/equal-residual", "wrong")
-    report.write_text(f"<testsuite>{good}{failed}</testsuite>")
+    report = tmp_path / "verify.json"
+    module = "tests/integration/test_limits.py"
+    limits = f"{module}::test_a_skewed_load_is_held_to_the_limit_and_shared_equally"
+    rows = [
+        {"test": limits, "name": "sum", "value": 899.0, "unit": "/s", "verdict": "held"},
+        {"test": limits, "name": "share", "value": 1.0, "unit": "/s", "verdict": "missed"},
+    ]
+    told = {"pip-82/proportional": "11, 56, 33"}
+    report.write_text(json.dumps({"rooms": {"limits": rows}, "figures": told}))
 
-    assert seeds.take(report) == 1
-    assert "11, 56, 33" in kept.read_text()
-    assert "stays" in kept.read_text()
+    seeds.take(report)
 
-    report.write_text(f"<testsuite>{case.format('', 'pip-82/no-such-row', '1')}</testsuite>")
+    found = json.loads(kept.read_text())
+    assert found["pip-82/proportional"] == "11, 56, 33"
+    assert found["pip-82/equal-residual"] == "stays"
+    assert found["pip-82/converges"] == "sum 899 /s"
+
+    report.write_text(json.dumps({"rooms": {}, "figures": {"pip-82/no-such-row": "1"}}))
     with pytest.raises(ValueError, match="no-such-row"):
         seeds.take(report)
+
+
+def test_a_test_of_the_measurement_is_told_from_an_exact_one() -> None:
+    """By the mark on the test or on its module."""
+    source = (
+        "pytestmark = pytest.mark.cluster\n"
+        '@pytest.mark.verify\n@pytest.mark.shows("a/1")\ndef test_one(): pass\n'
+        '@pytest.mark.shows("a/2")\ndef test_two(): pass\n'
+    )
+    found = {key: each.is_measured for key, each in seeds.evidence_in(source, "x.py")}
+
+    assert found == {"a/1": True, "a/2": False}

@@ -23,6 +23,7 @@ from coordinator.simulation.trials import run_many
 from tests.simulation.test_chaos import SECOND_NS, chaos
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("policy", ["balanced", "strict"])
 def test_certificates_are_read_all_the_time_and_mostly_exact(policy: str) -> None:
     """Tens of times a second; with demands that never rest, most of them say C and no more."""

@@ -47,6 +47,7 @@ def steered(name: str, brokers: int) -> tuple[TreeStage, list[dict[str, int]]]:
     return tree, found
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("brokers", [3, 5])
 @pytest.mark.parametrize("name", ["S26", "S29"])
 def test_a_guarantee_is_borrowed_and_claimed_back_at_brokers_without_gates(

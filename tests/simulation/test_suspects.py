@@ -21,6 +21,7 @@ def least(recording: RunRecording, brokers: list[str], seconds: range) -> int:
     return min(tracks[name].admitted[second] for name in brokers for second in seconds)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("policy", ["balanced", "strict"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_liar_is_named_and_takes_no_more_than_its_part(policy: str, seed: int) -> None:

@@ -25,7 +25,7 @@ def unused(parameters: Parameters) -> int:
     return parameters.brokers if parameters.policy == STRICT else 0
 
 
-@pytest.mark.parametrize("policy", ROOTS)
+@pytest.mark.parametrize("policy", [BALANCED, pytest.param(STRICT, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("name", TREE_SCENARIOS)
 def test_every_group_has_its_part_two_rounds_after_each_event(name: str, policy: str) -> None:
     """Within 1 % of the root's limit; the root is used up to the last unit, or one a broker if strict."""

@@ -16,7 +16,7 @@ from tests.demo.scenes import a_peers_run
 
 START = 1_800_000_000
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.verify, pytest.mark.timeout(900)]
 
 
 def test_the_report_says_of_the_peer_what_there_is_to_say(

@@ -29,7 +29,7 @@ from spark_jobs.report_data import Value
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.verify, pytest.mark.timeout(900)]
 START = STARTED_NS // 10**9
 SCENARIOS = ("S1", "S4", "S6", "S13", "S22")
 """Steps of demand, joins, a crash, changes of the limit and of weights, hidden demand."""

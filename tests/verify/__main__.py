@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.__main__ import running
-from tests.verify.plugin import read
+from tests.verify.plugin import Noted, read
 from tests.verify.rooms import MINUTES_MAX, ROOMS, Room
 from tests.verify.rows import HELD, MISSED, MORE, Row, decided, table
 
@@ -34,14 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, show the table and write both files."""
     only = _parser().parse_args(arguments).only
     rooms = [room for room in ROOMS if only in {None, room.name}]
-    began_s, rows = time.monotonic(), dict[str, list[Row]]()
+    began_s, rows, figures = time.monotonic(), dict[str, list[Row]](), dict[str, str]()
     for room in rooms:
         _say(f"\nRoom {room.name}: {room.says}")
-        rows[room.name] = measure(room, MINUTES_MAX * 60.0)
+        rows[room.name], found = measure(room, MINUTES_MAX * 60.0)
+        figures |= found
     shown = "\n\n".join(f"## {name}\n\n{table(each)}" for name, each in rows.items())
     BUILD.mkdir(exist_ok=True)
     (BUILD / "verify.md").write_text(shown + "\n", encoding="utf-8")
-    told = {name: [row.as_json() for row in each] for name, each in rows.items()}
+    told = {
+        "rooms": {name: [row.as_json() for row in each] for name, each in rows.items()},
+        "figures": figures,
+    }
     (BUILD / "verify.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     every = [row for each in rows.values() for row in each]
     held = sum(row.verdict == HELD for row in every)
@@ -50,29 +54,32 @@ def main(arguments: list[str] | None = None) -> int:
     return int(held < len(every))
 
 
-def measure(room: Room, seconds: float) -> list[Row]:
-    """Run the tests of a room, and those with a missed row again for as long as there is time."""
+def measure(room: Room, seconds: float) -> tuple[list[Row], dict[str, str]]:
+    """Run the tests of a room, and those with a missed row again for as long as there is time.
+
+    Returns:
+        Its rows, and what its tests say of rows of the source documents.
+    """
     until_s = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="pulsar-quota-verify-") as folder:
-        tests, first = once(room, room.paths, Path(folder) / "first.jsonl", until_s)
-        runs, missed = [first], sorted({row.test for row in first if row.verdict == MISSED})
+        first = once(room, room.paths, Path(folder) / "first.jsonl", until_s)
+        runs, missed = [first], sorted({row.test for row in first.rows if row.verdict == MISSED})
         for number in range(MORE if missed else 0):
             if time.monotonic() < until_s:
                 _say(f"Measured again: {', '.join(missed)}")
-                runs.append(once(room, missed, Path(folder) / f"{number}.jsonl", until_s)[1])
-    again = decided([[row for row in run if row.test in missed] for run in runs])
-    ended = {row.test for row in first}
-    return [
-        *(row for row in first if row.test not in missed),
+                runs.append(once(room, missed, Path(folder) / f"{number}.jsonl", until_s))
+    again = decided([[row for row in run.rows if row.test in missed] for run in runs])
+    ended = {row.test for row in first.rows}
+    rows = [
+        *(row for row in first.rows if row.test not in missed),
         *again,
-        *(Row(test, told="no time was left") for test in tests if test not in ended),
+        *(Row(test, told="no time was left") for test in first.tests if test not in ended),
     ]
+    return rows, {name: text for run in runs for name, text in run.figures.items()}
 
 
-def once(
-    room: Room, paths: Sequence[str], file: Path, until_s: float
-) -> tuple[list[str], list[Row]]:
-    """Run tests until a moment; return their ids, and the rows of those that ended."""
+def once(room: Room, paths: Sequence[str], file: Path, until_s: float) -> Noted:
+    """Run tests until a moment; return what they noted."""
     options = ("-p", "tests.verify.plugin", "--room", room.name, "--rows", str(file))
     command = (
         sys.executable,
@@ -93,7 +100,7 @@ def once(
             _say(f"Room {room.name} has had its {MINUTES_MAX} minutes.")
             process.send_signal(signal.SIGINT)
             process.wait(_GRACE_S)
-    return read(file) if file.exists() else ([], [])
+    return read(file) if file.exists() else Noted()
 
 
 def _say(line: str) -> None:

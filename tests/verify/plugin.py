@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,9 +73,10 @@ class Notes:
                 report.nodeid,
                 passed=self._passed,
                 measured=list(_measured(report)),
-                told=self._told or "; ".join(_told(report)),
+                told=self._told,
             )
-            self._write({"rows": [_plain(row) for row in rows]})
+            figures = dict(_figures(report)) if self._passed else {}
+            self._write({"rows": [_plain(row) for row in rows], "figures": figures})
 
     def _is_own(self, test: str) -> bool:
         room = room_of(test)
@@ -85,14 +87,30 @@ class Notes:
             file.write(json.dumps(line) + "\n")
 
 
-def read(file: Path) -> tuple[list[str], list[Row]]:
-    """Return the tests that there were to run, and the rows of those that ended."""
-    tests, rows = list[str](), list[Row]()
-    for line in file.read_text(encoding="utf-8").splitlines():
-        noted = json.loads(line)
-        tests += noted.get("tests", ())
-        rows += [Row(**row) for row in noted.get("rows", ())]
-    return tests, rows
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The outcome of one run.
+
+    Args:
+        tests: that there were to run.
+        rows: of those that ended.
+        figures: by the row of the source documents, what a test that passed says of it.
+    """
+
+    tests: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    figures: dict[str, str] = field(default_factory=dict)
+
+
+def read(file: Path) -> Noted:
+    """Return what a room has written down."""
+    noted = Noted()
+    for text in file.read_text(encoding="utf-8").splitlines():
+        line = json.loads(text)
+        noted.tests.extend(line.get("tests", ()))
+        noted.rows.extend(Row(**row) for row in line.get("rows", ()))
+        noted.figures.update(line.get("figures", {}))
+    return noted
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -111,7 +129,11 @@ def _measured(report: pytest.TestReport) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def _told(report: pytest.TestReport) -> Iterator[str]:
+def _figures(report: pytest.TestReport) -> Iterator[tuple[str, str]]:
+    """Yield what the fixture `figure` noted; a row may have several texts."""
+    texts: dict[str, list[str]] = {}
     for name, value in report.user_properties:
         if name != MEASURED:
-            yield f"{name}: {value}"
+            texts.setdefault(name, []).append(str(value))
+    for name, each in texts.items():
+        yield name, "; ".join(dict.fromkeys(each))

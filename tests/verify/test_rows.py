@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.plugin import read
+from tests.verify.plugin import Noted, read
 from tests.verify.rooms import ROOMS, room_of
 from tests.verify.rows import HELD, MISSED, NOT_MEASURED, Row, decided, of_test, table
 
@@ -77,11 +77,11 @@ def test_what_a_room_measured_before_it_was_ended_is_read(tmp_path: Path) -> Non
     """Tests without a row are known as well."""
     file = tmp_path / "rows.jsonl"
     row = {"test": TEST, "name": "share", "value": 1.0}
-    file.write_text(
-        json.dumps({"tests": [TEST, "other"]}) + "\n" + json.dumps({"rows": [row]}) + "\n"
-    )
+    noted = {"rows": [row], "figures": {"pip-82/converges": "899 of 900"}}
+    file.write_text(json.dumps({"tests": [TEST, "other"]}) + "\n" + json.dumps(noted) + "\n")
 
-    assert read(file) == ([TEST, "other"], [Row(TEST, "share", 1.0)])
+    expected = Noted([TEST, "other"], [Row(TEST, "share", 1.0)], noted["figures"])  # type: ignore[arg-type]
+    assert read(file) == expected
 
 
 def test_each_room_has_tests_and_each_file_of_a_room_exists() -> None:

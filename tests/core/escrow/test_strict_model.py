@@ -32,8 +32,10 @@ brokers = st.sampled_from(BROKERS)
 demands = st.sampled_from([0, 10, 300, 5000])
 indices = st.integers(0, 400)
 
+NUMBERS = (20, pytest.param(100, marks=pytest.mark.verify))
+"""The stories that the proof plays, and those of `make verify`."""
+
 STORIES = settings(
-    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -140,12 +142,10 @@ class HostileWorld(RuleBasedStateMachine):
         self.world.check()
 
 
-def test_no_story_puts_more_in_force_than_there_is() -> None:
+@pytest.mark.parametrize("stories", NUMBERS)
+def test_no_story_puts_more_in_force_than_there_is(stories: int) -> None:
     """Loss, delay, duplicates, reordering, crashes, restarts, partitions, changes, in any order."""
-    run_state_machine_as_test(
-        HostileWorld,
-        settings=STORIES,
-    )
+    run_state_machine_as_test(HostileWorld, settings=settings(STORIES, max_examples=stories))
 
 
 def a_bad_day() -> StrictWorld:
