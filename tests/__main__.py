@@ -47,7 +47,10 @@ class Part:
     minutes: float
 
 
-SIDE_BY_SIDE: Final = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal")
+PROCESSES: Final = min(8, (os.cpu_count() or 1) + 1)
+"""Some tests wait for sockets and processes meanwhile."""
+
+SIDE_BY_SIDE: Final = ("--numprocesses", str(PROCESSES), "--dist", "worksteal")
 
 WITHOUT_CLUSTER: Final = (
     Part(

@@ -48,7 +48,7 @@ def test_each_connection_is_told_for_itself() -> None:
     assert totals == {RefusalReason.TOPIC_NAME: 3}
 
 
-@pytest.mark.parametrize("reason", sorted(EXPECTED, key=lambda reason: reason.name))
+@pytest.mark.parametrize("reason", [reason for reason in RefusalReason if reason in EXPECTED])
 def test_what_happens_to_honest_clients_is_counted_only(reason: RefusalReason) -> None:
     """Limits, and frames that cross with a close of the broker."""
     totals: Counter[RefusalReason] = Counter()
