@@ -102,7 +102,8 @@ def run(parts: Sequence[Part], folder: Path) -> int:
 def command(part: Part, outcome: Path) -> tuple[str, ...]:
     """Return the command that runs a part."""
     watched = ("-p", "tests.progress", "--outcome", str(outcome))
-    return (sys.executable, "-m", "pytest", "-q", *watched, "-m", part.marks, *part.options)
+    slow = ("--durations", "10", "--durations-min", "5")
+    return (sys.executable, "-m", "pytest", "-q", *watched, *slow, "-m", part.marks, *part.options)
 
 
 @contextmanager

@@ -49,6 +49,7 @@ def assert_all_end(attackers: Sequence[Attacker], within_s: float) -> None:
     eventually(lambda: still_open(attackers) == 0, "all are ended", within_s + DEADLINE_SLACK_S)
 
 
+@pytest.mark.verify
 def test_silent_callers_keep_no_seat_from_others(target: Target) -> None:
     """More of each host than one may have, and more hosts than there are seats for.
 
@@ -69,6 +70,7 @@ def test_silent_callers_keep_no_seat_from_others(target: Target) -> None:
     assert target.figure("api_refused_total", reason="head deadline") >= late + stayed
 
 
+@pytest.mark.verify
 def test_half_a_body_from_every_seat_of_a_host_is_that_hosts_loss(target: Target) -> None:
     """Others are served at once; it is told so, and is served again when its bodies are late."""
     port, host = target.admin_port, HOSTS[0]

@@ -63,6 +63,7 @@ async def test_the_audit_trail_is_read_in_pages(store: GroupStore) -> None:
         await store.audit_entry(6)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 async def test_the_audit_trail_is_bounded(store: GroupStore) -> None:
     """The last thousand are kept, the oldest are dropped; what is dropped is not found."""

@@ -97,6 +97,7 @@ async def test_the_newest_ended_come_first(store: OperationStore) -> None:
     assert await store.ended(2) == (settled(opened[2]), settled(opened[1]))
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 async def test_ended_operations_are_bounded(store: OperationStore) -> None:
     """The oldest are dropped; some more than the bound may wait for the next trim."""

@@ -97,6 +97,7 @@ async def test_starting_without_zookeeper_waits_for_it(own_zookeeper: OwnZooKeep
         await sidecar.members.until(lambda m: len(m) == 1)
 
 
+@pytest.mark.verify
 async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
@@ -123,6 +124,7 @@ async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
         own_zookeeper.thaw()
 
 
+@pytest.mark.verify
 async def test_a_short_freeze_suspends_and_the_registration_lives_on(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
@@ -239,6 +241,7 @@ def _misunderstand(*_: object) -> None:
     raise RuntimeError("xids do not match")
 
 
+@pytest.mark.verify
 async def test_stopping_while_zookeeper_is_frozen_takes_seconds_only(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
@@ -394,6 +397,7 @@ async def test_a_node_whose_name_is_none_is_a_fault(own_zookeeper: OwnZooKeeper)
         assert list(catalogue.groups) == ["gold"]
 
 
+@pytest.mark.verify
 async def test_a_thousand_groups_are_few_calls(own_zookeeper: OwnZooKeeper) -> None:
     """A burst of changes is coalesced, and a starting sidecar hears all at once."""
     async with a_sidecar(own_zookeeper.hosts) as sidecar:

@@ -55,6 +55,7 @@ def no_quotas(bench: Bench) -> Iterator[None]:
     bench.drop_quotas()
 
 
+@pytest.mark.verify
 @pytest.mark.shows(
     "pip-323/topic-backlog",
     "pip-323/age",
@@ -259,6 +260,7 @@ def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect:
         assert "oldestBacklogMessageAgeSeconds" in answer.json()
 
 
+@pytest.mark.verify
 def test_a_topic_that_moves_is_told_by_its_new_owners_sidecar(
     bench: Bench, connect: Connect
 ) -> None:
@@ -336,6 +338,7 @@ def test_a_size_is_evicted_to_nine_tenths_within_seconds(bench: Bench, connect: 
     assert bench.metric(topic, name, quota_type="time") == 0.0
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-323/evict-age")
 def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> None:
     """Messages older than nine tenths of the quota go; a broker itself evicts so few only later."""
@@ -375,6 +378,7 @@ def deeds(bench: Bench, topic: str) -> list[str]:
 EVICTIONS = "pulsar_storage_backlog_quota_exceeded_evictions_total"
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-323/limit-metrics", "pip-323/usage-time")
 def test_limits_and_size_are_gauges_as_the_brokers_are(
     bench: Bench, connect: Connect, figure: Figure
@@ -477,6 +481,7 @@ def exceedances(bench: Bench, kind: str) -> float:
     return sum(sample(text, name, namespace=WATCHED, quota_type=kind) or 0 for text in texts)
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-323/evict-size")
 def test_broker_and_sidecar_that_evict_at_once_evict_no_more_than_one_does(
     bench: Bench, connect: Connect

@@ -49,6 +49,7 @@ def topic_at(bench: Bench, name: str, broker: Broker) -> str:
     return topic
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-323/evictions-namespace", "pip-323/no-namespace-age")
 def test_metrics_without_topics_have_evictions_by_namespace_and_no_age(
     bench: Bench, connect: Connect, figure: Figure

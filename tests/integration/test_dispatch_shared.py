@@ -18,8 +18,10 @@ import pulsar
 import pytest
 
 from deploy.local.topics import TopicCounters
-from tests.integration.sliding import Counted, sliding
+from tests.conftest import Measure
+from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
+from tests.integration.windows import hold, windows, written
 from tests.integration.world import World, eventually, make_world
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
@@ -35,8 +37,6 @@ KINDS = {
 BACKLOG = 3_000
 KEYS = 60
 WINDOW_S = 4.0
-STEP_S = 0.5
-DEADLINE_S = 60.0
 
 
 class Limited:
@@ -59,7 +59,7 @@ class Limited:
         counted: Callable[[TopicCounters], int],
     ) -> None:
         self._world, self._limit, self._size, self._counted = world, limit, size, counted
-        self.topics = list(world.topic_of.values())
+        self.brokers, self.topics = list(world.topic_of), list(world.topic_of.values())
         world.limit(burstSeconds=1, **{field: limit})
 
     def fill(self, client: pulsar.Client) -> None:
@@ -79,27 +79,23 @@ class Limited:
             producer.flush()
             producer.close()
 
-    def sends_thirds(self, kind: str) -> str:
-        """Wait until each broker has sent a third of the limit for some seconds; return the rates.
-
-        The seconds begin at any time, and not only where others have ended.
-        """
-        third, deadline = self._limit / 3, time.monotonic() + DEADLINE_S
-        rates: list[float] = []
-        for found in sliding(self._sent, WINDOW_S, STEP_S):
-            rates = list(found.values())
-            if rates == pytest.approx([third] * 3, rel=0.03):
-                break
-            assert time.monotonic() < deadline, f"never {third} of {kind}; at last {rates}"
-        return " / ".join(f"{rate:,.0f}" for rate in rates)
+    def sends_thirds(self, measured: Measure, kind: str) -> str:
+        """Wait for about a third at each broker, then hold windows to it; return the rates."""
+        expected = dict.fromkeys(self.brokers, self._limit / 3)
+        eventually(
+            lambda: windows(self._sent, 1, 1)[0] == pytest.approx(expected, rel=0.15),
+            f"a third of {kind} each",
+        )
+        seen = windows(self._sent, WINDOW_S)
+        hold(measured, f"{kind}, {self._limit:,} together", seen, expected)
+        return written(seen)
 
     def _sent(self) -> Counted:
         """Return the count of each broker's topic, and the moment of its reading."""
         found = {}
-        for topic in self.topics:
-            asked_s = time.monotonic()
-            sent = self._counted(self._world.topics.counters(topic))
-            found[topic] = sent, (asked_s + time.monotonic()) / 2
+        for broker, topic in zip(self.brokers, self.topics, strict=True):
+            counters, at_s = self._world.counted(topic)
+            found[broker] = self._counted(counters), at_s
         return found
 
 
@@ -137,7 +133,11 @@ def acknowledge(consumer: Any, message: Any) -> None:
 
 @pytest.mark.shows("pip-82/producers-and-consumers", "pip-322/dispatch")
 def test_consumers_at_three_brokers_share_a_limit(
-    both: tuple[Limited, Limited], world: World, connect: Connect, figure: Figure
+    both: tuple[Limited, Limited],
+    world: World,
+    connect: Connect,
+    measured: Measure,
+    figure: Figure,
 ) -> None:
     """A third each, within 3 %, of 120 messages and of 90 kB a second, for four kinds in turn."""
     topics = [topic for each in both for topic in each.topics]
@@ -147,7 +147,7 @@ def test_consumers_at_three_brokers_share_a_limit(
         list(pool.map(lambda each: each.fill(direct), both))
         for name in KINDS:
             with consumed(clients, topics, name):
-                rates = pool.map(lambda each, name=name: each.sends_thirds(name), both)
+                rates = pool.map(lambda each, name=name: each.sends_thirds(measured, name), both)
                 told = "{} {} messages/s, {} B/s".format(name, *rates)
             figure("pip-322/dispatch", told)
 

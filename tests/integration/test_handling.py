@@ -80,6 +80,7 @@ def test_a_python_client_over_the_limit_is_refused_and_goes_on(
     check(strict_order, client, topic, outcomes, refused_as="Checksum")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
 def test_a_java_client_over_the_limit_is_refused_and_goes_on(
     strict_order: World, client: pulsar.Client, batched: bool

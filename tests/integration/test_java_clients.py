@@ -48,6 +48,7 @@ def run(cluster: Cluster, url: str, tool: str, *arguments: str) -> str:
     return said
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("limit", "count", "options"),
     [
@@ -75,6 +76,7 @@ def test_pulsar_perf_sends_and_receives(
     assert int(received[-1]) >= count - 1
 
 
+@pytest.mark.verify
 def test_pulsar_client_sends_and_receives_on_partitions(world: World) -> None:
     """The command that users try first, on a topic whose partitions have several brokers."""
     path = f"/admin/v2/persistent/{world.namespace}/parts/partitions"
@@ -125,6 +127,7 @@ def set_up_coordinators(cluster: Cluster) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
+@pytest.mark.verify
 def test_transactions_consume_and_publish_as_one(transactions: Cluster) -> None:
     """After the commit each consumed and produced message counts once."""
     broker = transactions.brokers[0]

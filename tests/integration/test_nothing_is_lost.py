@@ -111,7 +111,13 @@ def join(threads: Sequence[threading.Thread]) -> None:
         assert not thread.is_alive(), "a producer waits for receipts"
 
 
-@pytest.mark.parametrize("batching", [False, True], ids=["single", "batched"])
+@pytest.mark.parametrize(
+    "batching",
+    [
+        pytest.param(False, id="single"),
+        pytest.param(True, id="batched", marks=pytest.mark.verify),
+    ],
+)
 def test_throttling_and_a_drain_lose_duplicate_and_reorder_nothing(
     world: World, connect: Connect, batching: bool
 ) -> None:
@@ -132,6 +138,7 @@ def test_throttling_and_a_drain_lose_duplicate_and_reorder_nothing(
         assert arrived(consumers[name], MESSAGES - 1) == list(range(MESSAGES))
 
 
+@pytest.mark.verify
 def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Connect) -> None:
     """After SIGKILL of a broker its clients go on elsewhere; only resends may come twice.
 

@@ -179,6 +179,7 @@ def test_who_would_feel_it_is_named(advised: tuple[AdviceOutcome, Path]) -> None
     assert of(advised[0], "scarce")["brokers"] == []
 
 
+@pytest.mark.verify
 def test_the_file_is_one_for_groups_apply_that_holds_nothing_back(
     advised: tuple[AdviceOutcome, Path],
 ) -> None:

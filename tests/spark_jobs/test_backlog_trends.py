@@ -17,6 +17,8 @@ from spark_jobs.tables import SCHEMAS
 from tests.adapters.recorder.world import Recording
 from tests.backlog.rules.world import TOPIC, World
 
+pytestmark = pytest.mark.verify
+
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 

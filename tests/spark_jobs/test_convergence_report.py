@@ -99,6 +99,7 @@ def test_a_crash_is_reclaimed_and_its_gap_is_shown(figures: dict[str, Any]) -> N
     ] == [("broker-1", 60, 60, "lost with a crashed sidecar")]
 
 
+@pytest.mark.verify
 def test_control_bytes_are_those_of_the_wire(figures: dict[str, Any], story: Path) -> None:
     """As many as every sent report had."""
     sent = {
@@ -277,6 +278,7 @@ def beside(
     return outcome, json.loads(outcome.figures.path.read_text())
 
 
+@pytest.mark.verify
 def test_another_limiter_is_shown_beside(beside: tuple[ReportOutcome, dict[str, Any]]) -> None:
     """On the same page: the worst of every figure of both, and both curves of a group that both have."""
     outcome, figures = beside

@@ -104,6 +104,7 @@ def report(
     return make(spark, examine(recorded), tmp_path_factory.mktemp("report"))
 
 
+@pytest.mark.verify
 def test_the_report_holds_a_group_to_its_part_of_the_tree(report: ReportOutcome) -> None:
     """Of the most that it may have it has a tenth while its siblings want theirs."""
     figures = json.loads(Path(str(report.figures)).read_text())
@@ -133,6 +134,7 @@ def test_the_report_shows_who_borrowed(report: ReportOutcome) -> None:
     assert "<h2>Trees of groups</h2>" in Path(str(report.page)).read_text()
 
 
+@pytest.mark.verify
 def test_what_a_change_gives_one_group_is_told_of_all_groups_of_its_tree(
     spark: SparkSession, recorded: Path
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_group_outside_trees_is_in_no_row(spark: SparkSession) -> None:
     assert rows_of_a_tree(spark, [0], trees_at=[100]) == []
 
 
+@pytest.mark.verify
 def test_advice_on_a_group_of_a_tree_says_that_it_shares_a_limit(
     spark: SparkSession, recorded: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_an_hour_adds_up_what_all_brokers_admitted(
     assert sum(float(str(hour["held_s"])) for hour in found) == pytest.approx(held_s)
 
 
+@pytest.mark.verify
 def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_path: Path) -> None:
     """A bill must not depend on the number of runs."""
     roll_up(spark, examine(story), tmp_path)
@@ -140,6 +141,7 @@ def record_namespaces(place: Path, broker: str, run: str, messages: int) -> None
             recording.recorder.namespaces_counted(counted, recording.clock.now_ns())
 
 
+@pytest.mark.verify
 def test_late_minutes_of_a_namespace_are_in_the_next_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:

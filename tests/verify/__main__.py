@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.__main__ import running
+from tests.__main__ import SIDE_BY_SIDE, running
 from tests.verify.plugin import Noted, read
 from tests.verify.rooms import MINUTES_MAX, ROOMS, Room
 from tests.verify.rows import HELD, MISSED, MORE, Row, decided, table
@@ -80,19 +80,9 @@ def measure(room: Room, seconds: float) -> tuple[list[Row], dict[str, str]]:
 
 def once(room: Room, paths: Sequence[str], file: Path, until_s: float) -> Noted:
     """Run tests until a moment; return what they noted."""
-    options = ("-p", "tests.verify.plugin", "--room", room.name, "--rows", str(file))
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        *options,
-        "-p",
-        "no:randomly",
-        "-m",
-        "verify",
-        *paths,
-    )
+    watched = ("-p", "tests.verify.plugin", "--room", room.name, "--rows", str(file))
+    order = SIDE_BY_SIDE if room.side_by_side else ("-p", "no:randomly")
+    command = (sys.executable, "-m", "pytest", "-q", *watched, *order, "-m", "verify", *paths)
     with running(command) as process:
         try:
             process.wait(max(0.0, until_s - time.monotonic()))

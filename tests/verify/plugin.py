@@ -28,59 +28,60 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take notes."""
-    config.pluginmanager.register(Notes(config.getoption("--room"), config.getoption("--rows")))
+    """Take notes; a worker of pytest-xdist leaves that to its controller."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Notes(config.getoption("--rows")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of other rooms out; those with a cluster of their own come first.
+
+    The shared one starts with the first test that needs it, so no cluster runs beside another.
+    """
+    name = config.getoption("--room")
+    own = [item for item in items if (room := room_of(item.nodeid)) and room.name == name]
+    config.hook.pytest_deselected(items=[item for item in items if item not in own])
+    items[:] = sorted(own, key=lambda item: item.get_closest_marker("own_cluster") is None)
 
 
 class Notes:
     """Writes down what is measured.
 
     Args:
-        room: whose tests run.
         file: to append to.
     """
 
-    def __init__(self, room: str, file: Path) -> None:
-        self._room, self._file = room, file
-        self._passed = True
-        self._told = ""
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(
-        self, config: pytest.Config, items: list[pytest.Item]
-    ) -> None:
-        """Leave the tests of other rooms out; those with a cluster of their own come first.
-
-        The shared one starts with the first test that needs it, so no cluster runs beside another.
-        """
-        own = [item for item in items if self._is_own(item.nodeid)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in own])
-        items[:] = sorted(own, key=lambda item: item.get_closest_marker("own_cluster") is None)
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._reasons: dict[str, str] = {}
+        self._has_tests = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write down what there is to measure."""
-        self._write({"tests": [item.nodeid for item in session.items]})
+        self._begin([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """The same, where workers collect the tests, each all of them."""
+        self._begin(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write down the rows of a test that has ended."""
-        if report.when == "setup":
-            self._passed, self._told = True, ""
         if report.failed:
-            self._passed = False
-            self._told = self._told or _reason(report)
+            self._reasons.setdefault(report.nodeid, _reason(report))
         if report.when == "teardown":
+            reason = self._reasons.pop(report.nodeid, "")
             rows = of_test(
-                report.nodeid,
-                passed=self._passed,
-                measured=list(_measured(report)),
-                told=self._told,
+                report.nodeid, passed=not reason, measured=list(_measured(report)), told=reason
             )
-            figures = dict(_figures(report)) if self._passed else {}
+            figures = {} if reason else dict(_figures(report))
             self._write({"rows": [_plain(row) for row in rows], "figures": figures})
 
-    def _is_own(self, test: str) -> bool:
-        room = room_of(test)
-        return room is not None and room.name == self._room
+    def _begin(self, tests: list[str]) -> None:
+        if tests and not self._has_tests:
+            self._has_tests = True
+            self._write({"tests": tests})
 
     def _write(self, line: Any) -> None:
         with self._file.open("a", encoding="utf-8") as file:
@@ -119,7 +120,8 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def _reason(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
-    return str(getattr(crash, "message", report.longrepr)).splitlines()[0][:200]
+    said = str(getattr(crash, "message", report.longrepr)).splitlines()
+    return said[0][:200] if said else "failed"
 
 
 def _measured(report: pytest.TestReport) -> Iterator[dict[str, Any]]:

@@ -14,11 +14,13 @@ class Room:
         name: for ``ONLY``.
         says: what it measures.
         paths: files and folders of its tests.
+        side_by_side: whether the tests only compute, so that each processor may run one.
     """
 
     name: str
     says: str
     paths: tuple[str, ...]
+    side_by_side: bool = False
 
     def has(self, test: str) -> bool:
         """Whether a test, by pytest's id, is one of the room."""
@@ -86,33 +88,23 @@ ROOMS: Final = (
     Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")
     ),
+    Room("browser", "the dashboard, whole and in time", ("tests/browser",)),
     Room(
-        "contract",
-        "what services take in time",
-        ("tests/contract", "tests/integration/test_pulsar_admin.py"),
-    ),
-    Room(
-        "computed",
-        "simulated clusters in full, browser and processes in time",
+        "simulated",
+        "simulated clusters, stories and senders in full",
         (
             "tests/simulation",
-            "tests/browser",
-            "tests/app",
-            "tests/adapters",
-            "tests/runtime",
-            "tests/gate",
             "tests/core",
             "tests/closed_loop",
-            "tests/deploy",
-            "tests/cli",
-            "tests/admin_api",
             "tests/benchmarks",
-            "tests/chaos",
+            "tests/gate",
+            "tests/adapters",
         ),
+        side_by_side=True,
     ),
     Room(
         "spark",
-        "Spark jobs on stores and clusters, the decoder in full",
+        "Spark jobs on stores and clusters, and Pulsar's decoder on random frames",
         ("tests/spark_jobs", "tests/decoder"),
     ),
 )
