@@ -57,6 +57,7 @@ def test_chosen_parameters_are_run_and_said(run: Run) -> None:
     assert [summary[name] for name in FIELDS[1:7]] == ["static", "eager", 3, 0.1, 0.5, 1]
 
 
+@pytest.mark.verify
 def test_all_laws_and_policies_are_run(run: Run) -> None:
     """Every law, those of other limiters too, with every policy, in the order of the tables."""
     words = "--scenario S11 --law all --policy all --brokers 2 --seeds 1 --jobs 1 --json"
@@ -221,6 +222,7 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
     )
 
 
+@pytest.mark.verify
 def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
     """Each run is a cluster of its own in a new directory, with groups; only sidecars have the rest.
 

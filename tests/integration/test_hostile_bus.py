@@ -164,6 +164,7 @@ def test_a_report_of_an_unknown_sender_is_dropped(world: World, connect: Connect
         assert "stranger" not in members(world, name)
 
 
+@pytest.mark.verify
 def test_a_definition_that_never_comes_ends_no_task_and_is_named(
     world: World, rogue: Rogue
 ) -> None:

@@ -35,11 +35,14 @@ import pytest
 
 from coordinator.gate.protocol.frames import read_fields, read_head
 from tests.attacks.raw import PRODUCER_SUCCESS, RawClient
+from tests.conftest import Measure
 from tests.gate import peer
 from tests.gate.server.test_proxy import read_frame
+from tests.integration.sliding import Counted
 from tests.integration.test_topic_limits import in_force, limit_topic
 from tests.integration.timed import Timed
-from tests.integration.world import PATIENCE_S, World, eventually, least_per_second
+from tests.integration.windows import hold, windows
+from tests.integration.world import World, eventually, least_per_second
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
@@ -64,7 +67,9 @@ def send_all(client: pulsar.Client, topic: str, count: int, done: list[float]) -
 
 
 @pytest.mark.shows("pip-322/consistent", "pip-322/one-solution")
-def test_five_producers_keep_to_500_messages_per_second(world: World, connect: Connect) -> None:
+def test_five_producers_keep_to_500_messages_per_second(
+    world: World, connect: Connect, measured: Measure
+) -> None:
     """PublishRateLimiterOverconsumingTest: 3,000 messages, and bounds from both sides.
 
     Pulsar accepts 40 % too much on average and 55 % in two neighbouring seconds, and asks for no least.
@@ -87,16 +92,17 @@ def test_five_producers_keep_to_500_messages_per_second(world: World, connect: C
         thread.join(60)
 
     assert len(done) == 3000
-    assert (3000 - 500) / (max(done) - started) <= 1.4 * 500
     # Counted from the start: a client that stands still has two seconds' messages in one.
-    assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(sorted(done)))
-    assert least_per_second(done) >= 500 * 0.7
+    ahead = max(n - 500 * 1.05 * (at - started) for n, at in enumerate(sorted(done)))
+    measured("3,000 messages of five", (3000 - 500) / (max(done) - started), "/s", most=700)
+    measured("messages ahead of 1.05 x 500/s", ahead, "messages", most=100)
+    measured("the middle second", least_per_second(done), "/s", least=500 * 0.7)
 
 
 @pytest.mark.shows(
     "pip-322/burst", "pip-322/backpressure", "pip-322/in-progress", "pip-322/token-bucket"
 )
-async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
+async def test_a_burst_of_3000_frames_is_spread_out(world: World, measured: Measure) -> None:
     """All in one piece, on one connection: each has its receipt, in order, at 500 per second.
 
     Upstream let 1,416 and 1,584 through in two seconds; its bound is 1,550 for two neighbouring ones.
@@ -125,15 +131,16 @@ async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
             assert (kind, producer_id, sequence) == (7, 1, number)
     writer.close()
 
-    assert by_second(times, started)[0] <= 500 * 1.15
     # Counted from the start: a late reader reads the waiting messages at once.
-    assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(times))
-    assert least_per_second(times) >= 500 * 0.7
+    ahead = max(n - 500 * 1.05 * (at - started) for n, at in enumerate(times))
+    measured("first second of 3,000 frames", by_second(times, started)[0], most=500 * 1.15)
+    measured("frames ahead of 1.05 x 500/s", ahead, "frames", most=100)
+    measured("the middle second", least_per_second(times), "/s", least=500 * 0.7)
 
 
 @pytest.mark.shows("pip-322/negative")
 def test_a_message_larger_than_the_bucket_leaves_a_debt_that_is_paid_back(
-    world: World, figure: Figure
+    world: World, measured: Measure, figure: Figure
 ) -> None:
     """200 kB of 50 kB/s pass at once; what comes behind waits for what they cost, 4 s."""
     world.limit(publishRateInBytes=50_000)
@@ -142,19 +149,17 @@ def test_a_message_larger_than_the_bucket_leaves_a_debt_that_is_paid_back(
             lambda: 49_500 <= world.local_limits()["broker-1"]["publishRateInBytes"] <= 50_000,
             "the limit",
         )
-        deadline = time.monotonic() + PATIENCE_S
         client.publishes(1)
         client.waits_for_all()
-        while True:
+        for _ in range(3):
+            time.sleep(0.5)  # the small message is paid for
             client.publishes(1, b"x" * 200_000)
             client.publishes(1)
             client.waits_for_all()
             at_once_s = client.receipts_s[-2] - client.sent_s[-2]
             waited_s = client.receipts_s[-1] - client.sent_s[-1]
-            if at_once_s < 0.2 and waited_s == pytest.approx(4.0, rel=0.03):
-                break
-            assert time.monotonic() < deadline, f"never 4 s; at last {at_once_s}, {waited_s}"
-            time.sleep(0.5)  # the small message is paid for
+            measured("200 kB of 50 kB/s", at_once_s, "s", most=0.2)
+            measured("the message behind it", waited_s, "s", least=3.88, most=4.12)
     figure("pip-322/negative", f"{1000 * at_once_s:.0f} ms, and {waited_s:.2f} s for the next one")
 
 
@@ -180,7 +185,7 @@ class Hasty:
 
 @pytest.mark.shows("pip-322/bundle-unload")
 def test_a_limit_holds_before_during_and_after_a_bundle_is_unloaded(
-    world: World, connect: Connect, figure: Figure
+    world: World, connect: Connect, measured: Measure, figure: Figure
 ) -> None:
     """200/s at one broker, at the next one and at the first again; all three sidecars share it."""
     topic, limit = world.topic_of["broker-1"], 200
@@ -196,7 +201,7 @@ def test_a_limit_holds_before_during_and_after_a_bundle_is_unloaded(
             if broker is not world.topics.owner(topic):
                 world.topics.move(topic, broker)
                 began_s.append(time.monotonic())
-            rates.append(steady_rate(client, limit))
+            rates.append(steady_rate(client, limit, measured))
     finally:
         stop.set()
         thread.join(60)
@@ -209,20 +214,25 @@ def test_a_limit_holds_before_during_and_after_a_bundle_is_unloaded(
     figure("pip-322/bundle-unload", f"{told} of {limit} messages/s before, between and after moves")
 
 
-def steady_rate(client: Hasty, limit: int) -> float:
-    """Wait until receipts of three seconds come at the limit, and return their rate."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        before, began_s = len(client.receipts_s), time.monotonic()
-        time.sleep(3)
-        rate = (len(client.receipts_s) - before) / (time.monotonic() - began_s)
-        if rate == pytest.approx(limit, rel=0.03):
-            return rate
-        assert time.monotonic() < deadline, f"never {limit}; at last {rate}"
+def steady_rate(client: Hasty, limit: int, measured: Measure) -> float:
+    """Wait until receipts come at about the limit, hold three windows to it; return the last rate."""
+
+    def counted() -> Counted:
+        return {"receipts": (len(client.receipts_s), time.monotonic())}
+
+    eventually(
+        lambda: windows(counted, 1, 1)[0]["receipts"] == pytest.approx(limit, rel=0.15),
+        f"about {limit}",
+    )
+    seen = windows(counted, 3)
+    hold(measured, f"{limit} at one broker after another", seen, {"receipts": limit})
+    return seen[-1]["receipts"]
 
 
 @pytest.mark.shows("pip-322/lazy")
-def test_producers_that_send_nothing_take_no_processor_time(world: World, figure: Figure) -> None:
+def test_producers_that_send_nothing_take_no_processor_time(
+    world: World, measured: Measure, figure: Figure
+) -> None:
     """A thousand of a group with a limit add less than a hundredth of a processor to the gate's time."""
     broker, topic = world.cluster.brokers[0], world.topic_of["broker-1"]
     world.limit(publishRateInMsgs=10)
@@ -232,9 +242,8 @@ def test_producers_that_send_nothing_take_no_processor_time(world: World, figure
         requests = (peer.producer(topic, number, number) for number in range(1, 1 + IDLE))
         assert raw.send(b"".join(requests))
         eventually(lambda: raw.counted(PRODUCER_SUCCESS) == IDLE, "all are open")
-        deadline = time.monotonic() + PATIENCE_S
-        while (with_idle := used_of_processor(gate)) > before + 0.01:
-            assert time.monotonic() < deadline, f"never as before, {before}; at last {with_idle}"
+        with_idle = used_of_processor(gate)
+    measured("a processor for 1,000 idle producers", 100 * (with_idle - before), "%", most=1)
     told = f"{100 * before:.1f} % of a processor without, {100 * with_idle:.1f} % with {IDLE:,}"
     figure("pip-322/lazy", told)
 

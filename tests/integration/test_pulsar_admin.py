@@ -49,6 +49,7 @@ def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
     assert admin(world, "broker-1", "resourcegroups", "get", group).returncode != 0
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-82/attach-namespace")
 def test_namespaces_are_attached_and_detached(world: World) -> None:
     """set-, get- and remove-resource-group; a group in use is not deleted."""
@@ -67,6 +68,7 @@ def test_namespaces_are_attached_and_detached(world: World) -> None:
     assert admin(world, "broker-2", "resourcegroups", "delete", world.group).returncode == 0
 
 
+@pytest.mark.verify
 def test_a_sidecars_address_serves_as_web_service_url(world: World) -> None:
     """The broker answers all other paths: topics, also those of other brokers, and namespaces."""
     for name, owned in world.topic_of.items():

@@ -418,6 +418,7 @@ def next_report_of(reader: pulsar.Reader, name: str) -> bytes:
             return payload
 
 
+@pytest.mark.verify
 def test_who_holds_more_than_it_is_due_is_named_and_keeps_nobody_from_an_equal_part(
     worlds: MakeWorld, cut_off: CutOff, tmp_path: Path
 ) -> None:

@@ -88,6 +88,11 @@ ROOMS: Final = (
     Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")
     ),
+    Room(
+        "contract",
+        "services that freeze, and bounds of what they keep",
+        ("tests/contract", *_integration("pulsar_admin")),
+    ),
     Room("browser", "the dashboard, whole and in time", ("tests/browser",)),
     Room(
         "simulated",
@@ -99,6 +104,7 @@ ROOMS: Final = (
             "tests/benchmarks",
             "tests/gate",
             "tests/adapters",
+            "tests/cli",
         ),
         side_by_side=True,
     ),
