@@ -181,13 +181,14 @@ def take(report: Path) -> int:
 
 
 def _measured(key: str, rooms: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return what the tests of a row have measured, in words; empty where none has."""
+    """Return what the tests of a row have measured, in words; empty where none holds."""
     tests = {f"{each.path}::{each.test}" for each in evidence().get(key, ()) if each.is_measured}
+    rows_of = [row for each in rooms.values() for row in each]
+    missed = {row["test"] for row in rows_of if row["verdict"] != "held"}
     held = [
         row
-        for rows in rooms.values()
-        for row in rows
-        if row["test"].partition("[")[0] in tests and row["verdict"] == "held"
+        for row in rows_of
+        if row["test"].partition("[")[0] in tests and row["test"] not in missed
     ]
     named = [
         f"{row['name']} {row['value']:,.4g} {row['unit']}".strip() for row in held if "name" in row

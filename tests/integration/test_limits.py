@@ -42,6 +42,7 @@ def test_a_skewed_load_is_held_to_the_limit_and_shared_equally(
     world.limit(publishRateInMsgs=900)
     with world.load({"broker-1": 3000, "broker-2": 800}):
         eventually(lambda: shares(world) == [450, 449, 1], "half for each of two")
+        world.comes_to(lambda rates: sum(rates.values()) > 850, "about 900", windows=1)
         with world.held_to(900, world.topic_of):
             two = world.windows(5)
             hold(measured, "900 of two", sums(two), {"sum": 900})

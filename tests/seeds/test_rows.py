@@ -53,9 +53,13 @@ def test_figures_are_what_the_measurement_says(
     report = tmp_path / "verify.json"
     module = "tests/integration/test_limits.py"
     limits = f"{module}::test_a_skewed_load_is_held_to_the_limit_and_shared_equally"
+    tenants = (
+        "tests/integration/test_tenants.py::test_a_tenant_and_all_that_is_attached_share_one_limit"
+    )
     rows = [
         {"test": limits, "name": "sum", "value": 899.0, "unit": "/s", "verdict": "held"},
-        {"test": limits, "name": "share", "value": 1.0, "unit": "/s", "verdict": "missed"},
+        {"test": tenants, "name": "sum", "value": 599.0, "unit": "/s", "verdict": "held"},
+        {"test": tenants, "name": "share", "value": 1.0, "unit": "/s", "verdict": "missed"},
     ]
     told = {"pip-82/proportional": "11, 56, 33"}
     report.write_text(json.dumps({"rooms": {"limits": rows}, "figures": told}))
@@ -66,6 +70,7 @@ def test_figures_are_what_the_measurement_says(
     assert found["pip-82/proportional"] == "11, 56, 33"
     assert found["pip-82/equal-residual"] == "stays"
     assert found["pip-82/converges"] == "sum 899 /s"
+    assert "pip-82/tenant-limit" not in found, "its test is missed"
 
     report.write_text(json.dumps({"rooms": {}, "figures": {"pip-82/no-such-row": "1"}}))
     with pytest.raises(ValueError, match="no-such-row"):

@@ -38,8 +38,13 @@ def _integration(*names: str) -> tuple[str, ...]:
 ROOMS: Final = (
     Room(
         "limits",
-        "publish limits: the sum, the shares, the laws, tenants and trees",
-        _integration("limits", "laws", "strict", "tenants", "trees", "topic_limits", "handling"),
+        "publish limits: the sum, the shares, of topics, what is refused",
+        _integration("limits", "strict", "topic_limits", "handling"),
+    ),
+    Room(
+        "laws",
+        "the laws, tenants with all that is attached, and trees",
+        _integration("laws", "tenants", "trees"),
     ),
     Room(
         "pip322",

@@ -82,11 +82,12 @@ def decided(runs: Sequence[Sequence[Row]]) -> list[Row]:
     A test that fails in one run only is held: its row has 0 and twice 1, or is not there at all. A row
     that came only with a later run, as a failure of another kind, counts as well.
     """
+    ended = [run for run in runs if run]  # one without a row was ended before it measured anything
     found: dict[tuple[str, str], list[Row]] = {}
-    for run in runs:
+    for run in ended:
         for row in run:
             found.setdefault(row.key, []).append(row)
-    return [_median(rows, len(runs)) for rows in found.values()]
+    return [_median(rows, len(ended)) for rows in found.values()]
 
 
 def _median(rows: Sequence[Row], runs: int) -> Row:

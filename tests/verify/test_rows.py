@@ -49,11 +49,21 @@ def test_the_median_of_three_decides() -> None:
 
 def test_a_failure_that_comes_once_of_three_is_held() -> None:
     """A run that has no row for it has not failed."""
-    failed = [Row(TEST, value=0.0, least=1.0)]
+    failed, share = [Row(TEST, value=0.0, least=1.0)], [Row(TEST, "share", 1.0)]
 
-    assert [row.verdict for row in decided([failed, [], []])] == [HELD]
-    assert [row.verdict for row in decided([failed, failed, []])] == [MISSED]
-    assert [row.verdict for row in decided([failed])] == [MISSED]
+    def verdicts(*runs: list[Row]) -> list[str]:
+        return [row.verdict for row in decided(runs) if not row.name]
+
+    assert verdicts(failed, share, share) == [HELD]
+    assert verdicts(failed, failed, share) == [MISSED]
+    assert verdicts(failed) == [MISSED]
+
+
+def test_a_run_that_was_ended_before_it_measured_anything_does_not_count() -> None:
+    """Neither as a pass nor in the number of measurements."""
+    [row] = decided([[Row(TEST, value=0.0, least=1.0)], []])
+
+    assert (row.verdict, row.times) == (MISSED, 1)
 
 
 def test_a_table_has_figure_bound_and_verdict_and_says_what_was_measured_again() -> None:
