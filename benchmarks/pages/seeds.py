@@ -191,6 +191,8 @@ def _measured(key: str, rooms: Mapping[str, Sequence[Mapping[str, Any]]]) -> str
         if row["test"].partition("[")[0] in tests and row["test"] not in missed
     ]
     named = [
-        f"{row['name']} {row['value']:,.4g} {row['unit']}".strip() for row in held if "name" in row
+        f"{row['name']} {row['value']:,.4g} {row.get('unit', '')}".strip()
+        for row in held
+        if "name" in row
     ]
     return "; ".join(named[:FIGURES_MAX]) or ("holds" if held else "")

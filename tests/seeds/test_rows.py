@@ -58,6 +58,7 @@ def test_figures_are_what_the_measurement_says(
     )
     rows = [
         {"test": limits, "name": "sum", "value": 899.0, "unit": "/s", "verdict": "held"},
+        {"test": limits, "name": "first second", "value": 521.0, "verdict": "held"},
         {"test": tenants, "name": "sum", "value": 599.0, "unit": "/s", "verdict": "held"},
         {"test": tenants, "name": "share", "value": 1.0, "unit": "/s", "verdict": "missed"},
     ]
@@ -69,7 +70,7 @@ def test_figures_are_what_the_measurement_says(
     found = json.loads(kept.read_text())
     assert found["pip-82/proportional"] == "11, 56, 33"
     assert found["pip-82/equal-residual"] == "stays"
-    assert found["pip-82/converges"] == "sum 899 /s"
+    assert found["pip-82/converges"] == "sum 899 /s; first second 521"
     assert "pip-82/tenant-limit" not in found, "its test is missed"
 
     report.write_text(json.dumps({"rooms": {}, "figures": {"pip-82/no-such-row": "1"}}))
