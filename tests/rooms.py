@@ -3,7 +3,7 @@
 from typing import Final
 
 WITH_CLUSTER: Final = tuple(
-    f"tests/{room}" for room in ("attacks", "browser", "clients", "contract", "integration")
+    f"tests/{room}" for room in ("attacks", "clients", "contract", "integration")
 )
 """All tests that need a cluster are here: no other folder is searched for them."""
 

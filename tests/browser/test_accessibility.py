@@ -15,7 +15,7 @@ from tests.browser.test_dashboard import opened, orders
 from tests.browser.test_topics_page import metered
 from tests.browser.world import DashboardWorld
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.verify]
 
 PAGES = {
     "": "tbody tr",
@@ -45,7 +45,6 @@ async def faults(
     ]
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_every_page_is_accessible(
     browser: Browser, scheme: Literal["light", "dark"], monkeypatch: pytest.MonkeyPatch

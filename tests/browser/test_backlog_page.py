@@ -12,7 +12,7 @@ from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 from tests.browser.test_dashboard import opened
 from tests.browser.world import DashboardWorld
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.verify]
 
 
 async def evicted() -> Backlogs:
@@ -42,7 +42,6 @@ async def test_topics_are_shown_with_age_quota_and_what_was_done(browser: Browse
         assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_a_sidecar_that_does_not_look_says_how_to_make_it(browser: Browser) -> None:
     """In the reason that the API gives."""
     world = DashboardWorld()

@@ -18,7 +18,7 @@ from coordinator.core.model import Rates, ResourceGroup
 from tests.admin_api.keys import access, token
 from tests.browser.world import DashboardWorld
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.verify]
 
 expect.set_options(timeout=20_000)
 
@@ -134,7 +134,6 @@ async def test_a_limit_that_is_tried_out_says_that_it_holds_nothing_back(browser
             assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_nothing_asks_for_a_person_until_something_does(browser: Browser) -> None:
     """The banner says what is wrong, in words."""
     async with orders() as world, opened(browser, world) as (page, _):
@@ -158,7 +157,6 @@ async def test_a_group_shows_its_brokers_and_why(browser: Browser) -> None:
         assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_a_group_with_relatives_shows_what_its_tree_has_and_borrows(browser: Browser) -> None:
     """A row per group, children indented; a group alone shows no tree."""
     world = DashboardWorld()
@@ -185,7 +183,6 @@ async def test_a_group_with_relatives_shows_what_its_tree_has_and_borrows(browse
         assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_the_chart_says_what_a_broker_admitted_at_a_place(browser: Browser) -> None:
     """The pointer over the chart brings the time, each broker's rate and the limit."""
     async with orders() as world, opened(browser, world, "#/groups/orders") as (page, mistakes):
@@ -200,7 +197,6 @@ async def test_the_chart_says_what_a_broker_admitted_at_a_place(browser: Browser
         assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_the_chart_is_there_within_two_seconds_on_a_busy_machine(browser: Browser) -> None:
     """Two processes keep two cores busy; the browser's own clock counts from the start of the page."""
     spin = [sys.executable, "-c", "while True: pass"]
@@ -249,7 +245,6 @@ async def test_the_form_is_empty_until_the_group_is_known(browser: Browser) -> N
             assert mistakes == []
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_a_badge_touches_no_text_beside_it(browser: Browser, width: int) -> None:
     """The test writes the longest word that a badge may have into each."""
@@ -275,7 +270,6 @@ async def test_a_group_shows_what_was_decided_and_why(browser: Browser) -> None:
         assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_a_join_is_marked_and_told(browser: Browser) -> None:
     """The event stream brings it without being asked again."""
     async with orders() as world, opened(browser, world, "#/events") as (page, _):
@@ -321,7 +315,6 @@ async def test_a_change_over_another_admins_is_refused(browser: Browser) -> None
         assert (await world.store.read_group("orders")).group.limits.publish_messages == 3_000
 
 
-@pytest.mark.verify
 async def test_the_list_is_found_filtered_and_sorted_by_keyboard(browser: Browser) -> None:
     """Tab, Enter and typing are enough."""
     async with orders() as world, opened(browser, world) as (page, _):
@@ -342,7 +335,6 @@ async def test_the_list_is_found_filtered_and_sorted_by_keyboard(browser: Browse
         await expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_nothing_is_wider_than_the_screen(
@@ -357,7 +349,6 @@ async def test_nothing_is_wider_than_the_screen(
                 assert wide <= width, path
 
 
-@pytest.mark.verify
 async def test_a_thousand_groups_on_a_hundred_brokers_are_paged(browser: Browser) -> None:
     """Fifty rows at a time, whatever there is; the last page ends where the groups end."""
     world = DashboardWorld(round_s=1.0)
@@ -405,7 +396,6 @@ async def test_without_a_token_the_page_asks_for_one(browser: Browser) -> None:
         await expect(page.get_by_role("alert").filter(has_text="no super-user")).to_be_visible()
 
 
-@pytest.mark.verify
 async def test_a_token_that_is_being_typed_stays_when_other_questions_are_refused(
     browser: Browser,
 ) -> None:
@@ -426,7 +416,6 @@ async def test_a_token_that_is_being_typed_stays_when_other_questions_are_refuse
         await expect(page.get_by_label("Token")).to_have_value(token("viewer"))
 
 
-@pytest.mark.verify
 async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> None:
     """As the full name of a pod is one; the cells of a member's row stand beside and below each other."""
     async with orders() as world:
@@ -438,7 +427,6 @@ async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> Non
             assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Browser) -> None:
     """The last figures stay, with their age."""
     async with orders() as world:
@@ -450,7 +438,6 @@ async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Bro
         await asyncio.sleep(0)
 
 
-@pytest.mark.verify
 async def test_the_api_is_described_without_the_internet(browser: Browser) -> None:
     """Every endpoint at /docs, under the page's own policy, from this address alone."""
     async with orders() as world:

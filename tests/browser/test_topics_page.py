@@ -13,7 +13,7 @@ from tests.browser.test_dashboard import opened
 from tests.browser.world import DashboardWorld
 from tests.insight.shell.test_partition_meter import SECOND, TOPIC, Counts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.verify]
 
 
 async def metered(world: DashboardWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,6 @@ async def test_the_busiest_partition_comes_first_with_how_many_would_do(
         assert mistakes == []
 
 
-@pytest.mark.verify
 async def test_topics_whose_time_of_delivery_has_no_effect_are_named(browser: Browser) -> None:
     """In the words of the API; without a limit of partitions it says how to have one."""
     world = DashboardWorld()
