@@ -110,11 +110,9 @@ class World:
             for process in processes.values():
                 process.wait(timeout=60)
 
-    def measure(self, seconds: float) -> dict[str, float]:
+    def measure(self, seconds: float) -> Rates:
         """Messages per second that each broker took in, by its own counters."""
-        before = self._counters()
-        time.sleep(seconds)
-        return self._rates(before, self._counters())
+        return self.windows(seconds, 1)[0]
 
     def windows(self, seconds: float, number: int = WINDOWS) -> list[Rates]:
         """Messages per second that each broker takes in, in windows that follow one another."""
