@@ -15,7 +15,7 @@ test: needs-test requirements  ## the proof: all that holds however busy the mac
 	$(BIN)/python -m tests
 
 .PHONY: verify
-verify: needs-test requirements  ## the measurement: rates, shares and latencies, alone on the machine; ONLY=limits for a room
+verify: needs-verify requirements  ## the measurement: rates, shares and latencies, alone on the machine; ONLY=limits for a room
 	$(BIN)/python -m tests.verify $(if $(ONLY),--only $(ONLY))
 
 test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no Java
@@ -79,7 +79,7 @@ check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(MAKE) --no-print-directory proto-is-current docs-are-current
 
 .PHONY: check-deploy
-check-deploy: export PATH := $(PATH):$(HOME)/.cache/pulsar-quota/bin
+check-deploy: export PATH := $(PATH):$(CURDIR)/$(BIN)
 check-deploy: needs-check-deploy $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd
 	$(BIN)/python -m deploy.check
 
@@ -111,8 +111,8 @@ proto-is-current: $(INSTALLED)
 	  cmp "$$out/$$file" "coordinator/wire/$$file" || { echo "$$file is not current: run 'make proto'"; exit 1; }; \
 	done && echo "generated files are current"
 
-.PHONY: needs-demo needs-test needs-test-fast needs-check-deploy
-needs-demo needs-test needs-test-fast needs-check-deploy: needs-%:
+.PHONY: needs-demo needs-test needs-verify needs-test-fast needs-check-deploy
+needs-demo needs-test needs-verify needs-test-fast needs-check-deploy: needs-%:
 	@$(PYTHON) -m deploy.local.requirements $*
 
 requirements: needs-demo $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,9 @@ def main() -> int:
     """Run every check."""
     if lacking := requirements.missing([requirements.CHECK_DEPLOY], os.environ):
         print(f"missing: {', '.join(program.name for program in lacking)}", file=sys.stderr)
+        return 2
+    if shutil.which("helm") is None:  # PyPI has it for Linux on x86-64 alone
+        print("missing: helm. Put one of helm.sh on PATH", file=sys.stderr)
         return 2
     for check in CHECKS:
         try:

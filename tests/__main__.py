@@ -1,8 +1,8 @@
 """The proof: `python -m tests`, which is what `make test` runs.
 
-Its parts run one after the other, the quick ones first, and nothing runs beside a real cluster. A test
-asserts counts, order, errors, states and exact limits, so it holds on a busy machine as on an idle one.
-Rates, shares and latencies are measured by `python -m tests.verify`.
+First comes all that needs no cluster, in three processes side by side, then the real cluster with nothing
+beside it. A test asserts counts, order, errors, states and exact limits, so it holds on a busy machine as
+on an idle one. Rates, shares and latencies are measured by `python -m tests.verify`.
 
 `python -m tests --pulsar 5.0.0-M1`, as `make test-release` does, runs the tests with a cluster on that
 release of Pulsar.
@@ -17,53 +17,71 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from tests.pulsar_version import PULSAR
-from tests.rooms import ON_JAVA, WITH_CLUSTER
+from tests.rooms import COMPUTING, ON_JAVA, SERVICES_ALONE, WITH_CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tests that run one after the other, in a process of their own.
+
+    Args:
+        name: in a word, for its lines among those of others.
+        marks: of its tests.
+        options: of pytest.
+    """
+
+    name: str
+    marks: str
+    options: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the tests, in a process of their own.
+    """Tests that run side by side.
 
     Args:
         says: what it tests.
-        marks: of its tests.
-        options: of pytest.
         minutes: it takes on two idle cores, for the time that is left.
+        selections: of tests, each in a process.
     """
 
     says: str
-    marks: str
-    options: tuple[str, ...]
     minutes: float
+    selections: tuple[Selection, ...]
 
 
-PROCESSES: Final = min(8, (os.cpu_count() or 1) + 1)
-"""Some tests wait for sockets and processes meanwhile."""
-
-SIDE_BY_SIDE: Final = ("--numprocesses", str(PROCESSES), "--dist", "worksteal")
+_PURE: Final = "not cluster and not java and not verify"
+_NOT_OF_THE_GATE: Final = (*COMPUTING, *SERVICES_ALONE)
 
 WITHOUT_CLUSTER: Final = (
     Part(
-        "core, gate, API, command, simulator, pages",
-        "not cluster and not java and not verify",
-        SIDE_BY_SIDE,
-        4,
+        "core, gate, API, command, simulator, pages, Spark: no cluster",
+        6,
+        (
+            Selection("core", _PURE, COMPUTING),
+            Selection("gate", _PURE, ("tests", *map("--ignore={}".format, _NOT_OF_THE_GATE))),
+            # Each process would start Spark and compile its queries anew.
+            Selection("spark", "java and not cluster and not verify", ON_JAVA),
+        ),
     ),
-    # Each process would start Spark and compile its queries anew.
-    Part("Spark and Pulsar's decoder", "java and not cluster and not verify", ON_JAVA, 2),
 )
 ON_CLUSTER: Final = (
-    Part("ZooKeeper, bookie, brokers and their clients", "cluster and not verify", WITH_CLUSTER, 6),
+    Part(
+        "ZooKeeper, bookie, brokers and their clients",
+        6,
+        (Selection("cluster", "cluster and not verify", WITH_CLUSTER),),
+    ),
 )
 
 
@@ -88,37 +106,82 @@ def run(parts: Sequence[Part], folder: Path) -> int:
     for number, part in enumerate(parts):
         left = sum(each.minutes for each in parts[number:])
         _say(f"\nPart {number + 1} of {len(parts)}: {part.says}. About {left:.0f} min left in all.")
-        outcome = folder / f"outcome-{number}.json"
-        with running(command(part, outcome)) as process:
-            codes.append(process.wait())
-        if outcome.exists():
-            total.update(json.loads(outcome.read_text(encoding="utf-8")))
+        codes += side_by_side(part.selections, folder)
+        for selection in part.selections:
+            outcome = outcome_of(selection, folder)
+            if outcome.exists():
+                total.update(json.loads(outcome.read_text(encoding="utf-8")))
     took = f"{(time.monotonic() - began_s) / 60:.1f} min"
     _say(f"\nIn {took}. What is measured, rates, shares and latencies, is in `make verify`.")
     _say(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return next((code for code in codes if code), 0)
 
 
-def command(part: Part, outcome: Path) -> tuple[str, ...]:
-    """Return the command that runs a part."""
-    watched = ("-p", "tests.progress", "--outcome", str(outcome))
+def side_by_side(selections: Sequence[Selection], folder: Path) -> list[int]:
+    """Run selections at the same time, show their lines as they come, and return their exit codes."""
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(running(command(each, outcome_of(each, folder)), subprocess.PIPE))
+            for each in selections
+        ]
+        prefixes = [f"{each.name}: " if len(selections) > 1 else "" for each in selections]
+        showing = [
+            threading.Thread(target=_show, args=(process, prefix))
+            for process, prefix in zip(processes, prefixes, strict=True)
+        ]
+        for thread in showing:
+            thread.start()
+        codes = [process.wait() for process in processes]
+        for thread in showing:
+            thread.join()
+        return codes
+
+
+def outcome_of(selection: Selection, folder: Path) -> Path:
+    """Return the file into which a selection's process writes how many tests passed."""
+    return folder / f"outcome-{selection.name}.json"
+
+
+def command(selection: Selection, outcome: Path) -> tuple[str, ...]:
+    """Return the command that runs a selection."""
+    watched = (
+        "-p",
+        "tests.progress",
+        "--outcome",
+        str(outcome),
+        "-o",
+        "console_output_style=classic",
+    )
     slow = ("--durations", "10", "--durations-min", "5")
-    return (sys.executable, "-m", "pytest", "-q", *watched, *slow, "-m", part.marks, *part.options)
+    chosen = ("-m", selection.marks, *selection.options)
+    return (sys.executable, "-m", "pytest", "-q", *watched, *slow, *chosen)
 
 
 @contextmanager
-def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str], output: int | None = None) -> Iterator[subprocess.Popen[str]]:
     """Run a program; it is interrupted, and ends what it has started, if something fails here.
 
     It has a process group of its own: a terminal's interrupt would reach it a second time.
+
+    Args:
+        command: the program and its arguments.
+        output: where it writes, as `subprocess` has it; None: where this one does.
     """
-    with subprocess.Popen(command, process_group=0) as process:
+    with subprocess.Popen(
+        command, process_group=0, stdout=output, text=True, encoding="utf-8"
+    ) as process:
         try:
             yield process
         except BaseException:
             process.send_signal(signal.SIGINT)
             process.wait()
             raise
+
+
+def _show(process: subprocess.Popen[str], prefix: str) -> None:
+    """Show each line that a process writes, whole."""
+    for line in process.stdout or ():
+        _say(f"{prefix}{line.rstrip()}")
 
 
 def _say(line: str) -> None:

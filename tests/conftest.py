@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from tests.pulsar_version import pulsar_version
-from tests.rooms import ON_JAVA, WITH_CLUSTER
+from tests.rooms import ON_JAVA, SERVICES_ALONE, WITH_CLUSTER
 from tests.verify.plugin import MEASURED
 from tests.verify.rooms import room_of
 
@@ -28,7 +28,9 @@ RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """
 
 # The same examples in every run: what lands does not depend on luck. `make fuzz` looks for others.
-settings.register_profile("default", deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "default", deadline=None, derandomize=True, database=None, max_examples=50
+)
 # A mutant is noticed or not: no search for the smallest example that fails.
 settings.register_profile(
     "mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate]
@@ -41,9 +43,16 @@ def pytest_configure() -> None:
     pulsar_version()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that share a Spark session: Spark runs on Java.
+def _is_in(item: pytest.Item, folders: Sequence[str]) -> bool:
+    return item.nodeid.startswith(tuple(f"{folder}/" for folder in folders))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark the tests that share a Spark session, and run those that share sidecars after all others.
+
+    Spark runs on Java. The shared sidecars have the ports of those that other tests start, and then run
+    to the end.
 
     Raises:
         UsageError: `python -m tests` or `python -m tests.verify` would not find a test.
@@ -59,10 +68,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             rooms = WITH_CLUSTER
         elif item.get_closest_marker("java"):
             rooms = ON_JAVA
+        elif _is_in(item, SERVICES_ALONE):
+            raise pytest.UsageError(
+                f"{item.nodeid}: it needs no cluster, so it is in another folder"
+            )
         else:
             continue
-        if not item.nodeid.startswith(tuple(f"{room}/" for room in rooms)):
+        if not _is_in(item, rooms):
             raise pytest.UsageError(f"{item.nodeid}: tests/rooms.py does not name its folder")
+    yield
+    items.sort(key=lambda item: "sidecars" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +110,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def sidecars(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecars]:
-    """A sidecar beside every broker."""
+    """A sidecar beside every broker, from the first test that needs one to the end of all."""
     with Sidecars(cluster, tmp_path_factory.mktemp("sidecars")) as sidecars:
         sidecars.start()
         yield sidecars

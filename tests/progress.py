@@ -58,7 +58,9 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Show nothing for a test that passes."""
+        """Show no letter for a test that passes or fails: lines say that."""
+        if report.failed:
+            return ("failed" if report.when == "call" else "error", "", "")
         return ("passed", "", "") if report.when == "call" and report.passed else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

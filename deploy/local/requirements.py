@@ -27,9 +27,6 @@ from deploy.local.errors import MissingProgramError
 #: Pulsar 4.x is compiled to class files of this Java version.
 MINIMUM_JAVA = 17
 
-#: `go install` puts programs here; `.ci/run` and `make check-deploy` append it to PATH.
-GO_PROGRAMS = Path.home() / ".cache" / "pulsar-quota" / "bin"
-
 _SYSTEMS = {
     "apt-get install": "Debian, Ubuntu",
     "dnf install": "Fedora, RHEL",
@@ -117,14 +114,12 @@ class Program:
         name: for messages; the program's file name unless `find` knows better.
         tasks: targets of make that need it.
         packages: the package that holds it, by the command that installs packages.
-        go_module: builds it where no package holds it; then the program is optional.
         find: raises `MissingProgramError` where it is absent or unusable.
     """
 
     name: str
     tasks: tuple[str, ...]
     packages: Mapping[str, str] = field(default_factory=dict)
-    go_module: str = ""
     find: Callable[[Mapping[str, str]], Path | None] | None = None
 
     def is_usable(self, environment: Mapping[str, str]) -> bool:
@@ -138,11 +133,13 @@ class Program:
         return True
 
 
-DEMO, TEST, TEST_FAST, CHECK_DEPLOY = TASKS = ("demo", "test", "test-fast", "check-deploy")
+DEMO, TEST, VERIFY, TEST_FAST, CHECK_DEPLOY = TASKS = (
+    "demo", "test", "verify", "test-fast", "check-deploy",
+)  # fmt: skip
 
 JAVA = Program(
     f"Java {MINIMUM_JAVA}",
-    (DEMO, TEST),
+    (DEMO, TEST, VERIFY),
     {
         "apt-get install": "openjdk-17-jre-headless",
         "dnf install": "java-17-openjdk-headless",
@@ -152,17 +149,16 @@ JAVA = Program(
     },
     find=find_java,
 )
-MAVEN = Program("mvn", (DEMO, TEST), dict.fromkeys(_SYSTEMS, "maven"), find=find_maven)
+MAVEN = Program("mvn", (DEMO, TEST, VERIFY), dict.fromkeys(_SYSTEMS, "maven"), find=find_maven)
 
 PROGRAMS = (
     Program("make", TASKS, {"apt-get install": "make"}),
     Program("venv", TASKS, {"apt-get install": "python3-venv"}, find=_find_venv),
     JAVA,
     MAVEN,
-    Program("chromium", (TEST, TEST_FAST), {"apt-get install": "chromium"}, find=find_chromium),
+    Program("chromium", (VERIFY,), {"apt-get install": "chromium"}, find=find_chromium),
     Program("promtool", (CHECK_DEPLOY,), {"apt-get install": "prometheus"}),
     Program("systemd-analyze", (CHECK_DEPLOY,), {"apt-get install": "systemd"}),
-    Program("helm", (CHECK_DEPLOY,), go_module="helm.sh/helm/v3/cmd/helm@v3.19.0"),
 )
 """The list."""
 
@@ -206,52 +202,26 @@ def install_packages(
         run(command, env=quiet, check=False)
 
 
-def build(
-    program: Program, into: Path, environment: Mapping[str, str], run: Callable[..., Any]
-) -> None:
-    """Build a program that Debian has no package of with `run`, which is `subprocess.run`."""
-    print(f"building {program.name} into {into}", file=sys.stderr)
-    with_target = {**environment, "GOBIN": str(into)}
-    run(["go", "install", program.go_module], env=with_target, check=False)
-
-
 def main(
     tasks: Sequence[str],
     environment: Mapping[str, str],
     *,
     user_id: int,
     run: Callable[..., Any] = subprocess.run,
-    go_programs: Path = GO_PROGRAMS,
 ) -> int:
     """Look for what the tasks need, install it where that is allowed, and say what stays missing."""
     unknown = set(tasks) - set(TASKS)
     if unknown or not tasks:
         print(f"usage: python -m deploy.local.requirements {'|'.join(TASKS)}...", file=sys.stderr)
         return 2
-    path = environment.get("PATH", "")
-    environment = {**environment, "PATH": f"{path}{os.pathsep}{go_programs}"}
     lacking = missing(tasks, environment)
-    packaged = [program for program in lacking if not program.go_module]
-    if packaged and user_id == 0 and shutil.which("apt-get", path=path):
-        install_packages(packaged, environment, run)
-    for program in lacking:
-        if program.go_module and shutil.which("go", path=path):
-            build(program, go_programs, environment, run)
-    return _report(missing(tasks, environment))
-
-
-def _report(lacking: Sequence[Program]) -> int:
-    needed = [program for program in lacking if not program.go_module]
-    for program in lacking:
-        if program.go_module:
-            print(
-                f"optional, not found: {program.name}; go install {program.go_module}",
-                file=sys.stderr,
-            )
-    if needed:
-        names = ", ".join(program.name for program in needed)
-        print(f"missing: {names}. Install:\n{how_to_install(needed)}", file=sys.stderr)
-    return 2 if needed else 0
+    if lacking and user_id == 0 and shutil.which("apt-get", path=environment.get("PATH", "")):
+        install_packages(lacking, environment, run)
+        lacking = missing(tasks, environment)
+    if lacking:
+        names = ", ".join(program.name for program in lacking)
+        print(f"missing: {names}. Install:\n{how_to_install(lacking)}", file=sys.stderr)
+    return 2 if lacking else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -31,15 +30,21 @@ def pulsar_broker(cluster: Cluster) -> Broker:
     return cluster.brokers[0]
 
 
-@pytest.fixture
-def own_zookeeper(tmp_path: Path) -> Iterator[OwnZooKeeper]:
-    """A running ZooKeeper that the test may ill-treat."""
-    server = OwnZooKeeper(tmp_path)
+@pytest.fixture(scope="module")
+def _abused_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnZooKeeper]:
+    """A ZooKeeper of the module's own, not started."""
+    server = OwnZooKeeper(tmp_path_factory.mktemp("zookeeper"))
     try:
-        server.start()
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture
+def own_zookeeper(_abused_zookeeper: OwnZooKeeper) -> OwnZooKeeper:
+    """A running, empty ZooKeeper that the test may freeze and kill, but not keep from being emptied."""
+    _abused_zookeeper.begin_anew()
+    return _abused_zookeeper
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.cluster)])

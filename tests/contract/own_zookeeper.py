@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
 from deploy.local import commands, configuration, jars, readiness
 from deploy.local.commands import JavaRuntime
 from deploy.local.configuration import HOST, ZooKeeperPeer
@@ -66,6 +68,25 @@ class OwnZooKeeper:
             assert self._process.poll() is None, log_file.read_text()
             assert time.monotonic() < deadline_s, log_file.read_text()
             time.sleep(_POLL_S)
+
+    def begin_anew(self) -> None:
+        """Have it run and hold nothing, whatever has been done to it."""
+        if self._process is None:
+            self.start()
+        self.thaw()
+        self.empty()
+
+    def empty(self, credentials: str = "") -> None:
+        """Delete all that is in it, with the credentials of those who have protected it."""
+        shown = [("digest", credentials)] if credentials else None
+        client = KazooClient(self.hosts, auth_data=shown)
+        client.start()
+        try:
+            for name in set(client.get_children("/")) - {"zookeeper"}:
+                client.delete(f"/{name}", recursive=True)
+        finally:
+            client.stop()
+            client.close()
 
     def freeze(self) -> None:
         """Stop it from running; from the return on, connections stay open and get no answer."""

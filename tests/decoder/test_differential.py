@@ -26,7 +26,7 @@ def court() -> Iterator[Court]:
 @pytest.mark.parametrize(
     ("seed", "cases"),
     [
-        (2026, 5_000),
+        (2026, 2_000),
         pytest.param(random.randrange(2**32), 50_000, marks=pytest.mark.verify, id="random"),
     ],
 )

@@ -254,8 +254,8 @@ class Bench:
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Tests with sockets run on both event loops."""
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    """Tests with sockets run on the event loop that sidecars have."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(params=["frames", "runs"])

@@ -16,14 +16,6 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def bare(cluster: Cluster, sidecars: Sidecars) -> Iterator[Cluster]:
-    """The shared cluster without its sidecars, for a test that needs their ports."""
-    sidecars.stop()
-    yield cluster
-    sidecars.start()
-
-
-@pytest.fixture
 def world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """A namespace of its own for the test, with one topic on every broker."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:

@@ -10,7 +10,6 @@ import pulsar
 import pytest
 
 from deploy.local.cluster import Cluster
-from deploy.local.sidecars import Sidecars
 from tests.integration.backlogs import (
     DRY,
     NAMESPACE,
@@ -30,9 +29,7 @@ Figure = Callable[[str, str], None]
 
 
 @pytest.fixture(scope="module")
-def bench(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Bench]:
+def bench(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Sidecars that look every second."""
     settings = {
         "backlog_check_seconds": CHECK_S,
@@ -41,7 +38,7 @@ def bench(
         "backlog_dry_run_namespaces": [DRY],
     }
     directory = tmp_path_factory.mktemp("backlog")
-    with other_sidecars(cluster, sidecars, directory, settings) as own:
+    with other_sidecars(cluster, directory, settings) as own:
         made = Bench(cluster, own)
         yield made
         made.http.close()
@@ -412,6 +409,7 @@ def test_limits_and_size_are_gauges_as_the_brokers_are(
     figure("pip-323/usage-time", f"{100 * part:.0f} % used at {age_s:.1f} s of 60 s")
 
 
+@pytest.mark.verify
 @pytest.mark.shows("pip-323/broker-evicts", "pip-323/times-exceeded")
 def test_what_the_brokers_own_check_does_is_counted(
     bench: Bench, connect: Connect, figure: Figure

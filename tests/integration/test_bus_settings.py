@@ -16,7 +16,7 @@ from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
 from coordinator.wire.signature import Signer, split_signature
 from deploy.local.cluster import Cluster
-from deploy.local.sidecars import PIP_82_TOPICS, Sidecars
+from deploy.local.sidecars import PIP_82_TOPICS, bus_topics
 from tests.integration.steady import Steady
 from tests.integration.told import dropped_at, members, wait_for_dropped
 from tests.integration.world import PATIENCE_S, World, eventually, world_of_others
@@ -46,13 +46,11 @@ MANY = 20
 
 
 @pytest.fixture(scope="module")
-def world(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Sidecars that are configured as PIP-82 has it, the name of the one topic included."""
     directory = tmp_path_factory.mktemp("pip82")
-    settings = SETTINGS | {PIP_82_TOPICS: sidecars.bus_topics[0]}
-    with world_of_others(cluster, sidecars, directory, settings) as world:
+    settings = SETTINGS | {PIP_82_TOPICS: bus_topics(cluster.brokers, cluster.brokers[:1])[0]}
+    with world_of_others(cluster, directory, settings) as world:
         yield world
 
 

@@ -40,19 +40,19 @@ def play(
 
 
 def test_nothing_is_lost_exceeded_or_left_dead_after_a_handful_of_mishaps(
-    bare: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """A gate that its broker refuses, a sidecar that ZooKeeper refuses, one that is killed."""
-    verdict = play(bare, tmp_path, "balanced", MISHAPS)
+    verdict = play(cluster, tmp_path, "balanced", MISHAPS)
 
     assert verdict.findings == (), verdict
     assert [after_s for _, after_s in verdict.recovered if after_s is None] == []
 
 
-def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
+def test_planted_faults_are_found(cluster: Cluster, tmp_path: Path) -> None:
     """The checker finds a SEND that each gate drops, and limits that no broker granted."""
     program = (str(Path(__file__).with_name("planted_faults.py")),)
-    verdict = play(bare, tmp_path, "strict", (), program)
+    verdict = play(cluster, tmp_path, "strict", (), program)
 
     assert {"reordered", "exceeded", "strict"} <= {found.rule for found in verdict.findings}, (
         verdict
@@ -60,20 +60,20 @@ def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
 
 
 def test_brokers_own_limiters_keep_the_limit_through_a_handful_of_mishaps(
-    bare: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """Sidecars that are killed, or refused by ZooKeeper or the bus, stop no client."""
-    verdict = play(bare, tmp_path, "balanced", NATIVE_MISHAPS, path="native")
+    verdict = play(cluster, tmp_path, "balanced", NATIVE_MISHAPS, path="native")
 
     assert verdict.findings == (), verdict
     assert [after_s for _, after_s in verdict.recovered if after_s is None] == []
 
 
 def test_records_that_forget_the_bucket_of_each_interval_are_found(
-    bare: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """Brokers then let pass up to twice the limit; the checker of native runs can fail."""
     program = (str(Path(__file__).with_name("planted_native.py")),)
-    verdict = play(bare, tmp_path, "balanced", (), program, path="native")
+    verdict = play(cluster, tmp_path, "balanced", (), program, path="native")
 
     assert "exceeded" in {found.rule for found in verdict.findings}, verdict

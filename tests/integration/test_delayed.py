@@ -11,7 +11,6 @@ import pulsar
 import pytest
 
 from deploy.local.cluster import Cluster
-from deploy.local.sidecars import Sidecars
 from tests.attacks.raw import RawClient
 from tests.conftest import Measure
 from tests.gate import peer
@@ -25,12 +24,10 @@ Connect = Callable[[str], pulsar.Client]
 
 
 @pytest.fixture(scope="module")
-def counting(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+def counting(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Sidecars that count delayed messages apart."""
     directory = tmp_path_factory.mktemp("delayed")
-    with world_of_others(cluster, sidecars, directory, {"delayed_group": GROUP}) as world:
+    with world_of_others(cluster, directory, {"delayed_group": GROUP}) as world:
         yield world
 
 

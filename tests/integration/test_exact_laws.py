@@ -101,22 +101,18 @@ def write(script: Path, demands: Mapping[str, object]) -> None:
 
 @pytest.fixture(scope="module")
 def made(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], ScriptedGroup]]:
-    """Makes groups of sidecars with scripted gates, which stand in for the shared ones."""
+    """Makes groups of sidecars with scripted gates."""
     directory = tmp_path_factory.mktemp("scripted")
     script = directory / "script.json"
     write(script, {})
-    sidecars.stop()
-    try:
-        with (
-            Sidecars(cluster, directory, program=(str(_PROGRAM),)) as own,
-            httpx.Client(trust_env=False, timeout=30.0) as http,
-        ):
-            own.start()
-            yield lambda monitoring_class: ScriptedGroup(own, script, http, monitoring_class)
-    finally:
-        sidecars.start()
+    with (
+        Sidecars(cluster, directory, program=(str(_PROGRAM),)) as own,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
+        own.start()
+        yield lambda monitoring_class: ScriptedGroup(own, script, http, monitoring_class)
 
 
 @pytest.fixture

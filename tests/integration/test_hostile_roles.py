@@ -65,9 +65,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(cluster: Cluster, sidecars: Sidecars, directory: Path) -> Iterator[Cluster]:
-    """The session's sidecars make room for some that ask for tokens, and come back."""
-    sidecars.stop()
+def guarded(cluster: Cluster, directory: Path) -> Iterator[Cluster]:
+    """The cluster, with sidecars that ask for tokens."""
     (directory / "secret").write_bytes(SECRET)
     topics = Topics(cluster.brokers)
     for tenant in (OWN, OTHER):
@@ -79,17 +78,14 @@ def guarded(cluster: Cluster, sidecars: Sidecars, directory: Path) -> Iterator[C
         "super_user_roles": ["admin", HOSTILE],
         "zookeeper_root": "/hostile-roles",
     }
-    try:
-        own = Sidecars(cluster, directory, settings)
-        for broker in cluster.brokers:
-            with own.configuration_file(broker.name).open("a") as file:
-                file.write(f'[tenant_admins]\n{OWN} = ["alice"]\n')
-        with own:
-            own.start()
-            attach(cluster)
-            yield cluster
-    finally:
-        sidecars.start()
+    own = Sidecars(cluster, directory, settings)
+    for broker in cluster.brokers:
+        with own.configuration_file(broker.name).open("a") as file:
+            file.write(f'[tenant_admins]\n{OWN} = ["alice"]\n')
+    with own:
+        own.start()
+        attach(cluster)
+        yield cluster
 
 
 def attach(cluster: Cluster) -> None:

@@ -65,12 +65,10 @@ WINDOWS = 6
 
 
 @pytest.fixture(scope="module")
-def managed(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sidecars]:
+def managed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecars]:
     """Sidecars that limit as that service does."""
     directory = tmp_path_factory.mktemp("managed")
-    with other_sidecars(cluster, sidecars, directory, SETTINGS, OTHERS) as own:
+    with other_sidecars(cluster, directory, SETTINGS, OTHERS) as own:
         yield own
 
 

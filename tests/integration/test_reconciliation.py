@@ -83,22 +83,22 @@ def examined(world: World) -> list[str]:
 
 
 @contextmanager
-def reconciling(bare: Cluster, tmp_path: Path, name: str, **keys: object) -> Iterator[World]:
+def reconciling(cluster: Cluster, tmp_path: Path, name: str, **keys: object) -> Iterator[World]:
     """A namespace at sidecars that compare the counters every other second."""
     with (
-        Sidecars(bare, tmp_path, {**OFTEN, **keys}) as sidecars,
+        Sidecars(cluster, tmp_path, {**OFTEN, **keys}) as sidecars,
         httpx.Client(trust_env=False, timeout=30.0) as http,
     ):
         sidecars.start()
-        yield make_world(bare, sidecars, http, f"{TENANT}/{name}")
+        yield make_world(cluster, sidecars, http, f"{TENANT}/{name}")
 
 
-def test_traffic_round_a_gate_is_told_within_ten_seconds(bare: Cluster, tmp_path: Path) -> None:
+def test_traffic_round_a_gate_is_told_within_ten_seconds(cluster: Cluster, tmp_path: Path) -> None:
     """By metric, alarm and doctor, within a tenth of its rate; and nothing before.
 
     So is a topic whose name keeps it out of the broker's metrics.
     """
-    with reconciling(bare, tmp_path, "told") as world:
+    with reconciling(cluster, tmp_path, "told") as world:
         world.limit(publishRateInMsgs=10_000)
         assert_told(world)
         assert_topic_outside_the_metrics_told(world)
@@ -164,10 +164,10 @@ def assert_told(world: World) -> None:
 
 
 def test_charged_traffic_and_the_gates_keep_the_limit_together(
-    bare: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     """500 of which 200 go round the gate: the gate lets 300 pass."""
-    with reconciling(bare, tmp_path, "charged", charge_escaped=True) as world:
+    with reconciling(cluster, tmp_path, "charged", charge_escaped=True) as world:
         world.limit(publishRateInMsgs=500)
         with world.load({BROKER: 2_000}), clients_round_the_gate(world, RATE):
             world.comes_to(

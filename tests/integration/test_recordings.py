@@ -24,7 +24,6 @@ import pytest
 from coordinator.core.model import Dimension
 from deploy.background import Background
 from deploy.local.cluster import Cluster
-from deploy.local.sidecars import Sidecars
 from deploy.local.topics import TopicCounters
 from tests.integration.steady import Steady
 from tests.integration.world import World, eventually, world_of_others
@@ -94,7 +93,6 @@ class Played:
 
 def test_recordings_in_stores_are_what_brokers_counted(
     cluster: Cluster,
-    sidecars: Sidecars,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,7 +105,7 @@ def test_recordings_in_stores_are_what_brokers_counted(
         made.mkdir()
     with crowded_bucket() as bucket, servers.hdfs(hdfs_files) as hdfs:
         settings = {"record_dir": bucket, "record_file_seconds": 10.0, "record_cluster": "east"}
-        with world_of_others(cluster, sidecars, directory, settings) as world:
+        with world_of_others(cluster, directory, settings) as world:
             in_s3 = play(world, raised=True)
             wait_until_written(world)
             record_into(world, f"fsspec+{hdfs.web}/recorded")

@@ -43,25 +43,25 @@ class Ungated:
 
 
 @pytest.fixture
-def ungated(bare: Cluster) -> Iterator[Ungated]:
+def ungated(cluster: Cluster) -> Iterator[Ungated]:
     """All brokers without a sidecar."""
     with Links(seed=1) as links:
-        ungated = Ungated(bare, links)
-        for broker in bare.brokers:
+        ungated = Ungated(cluster, links)
+        for broker in cluster.brokers:
             ungated.lead(broker.name)
         yield ungated
 
 
 @pytest.fixture
-def sidecar_less(bare: Cluster, ungated: Ungated, tmp_path: Path) -> Iterator[World]:
+def sidecar_less(cluster: Cluster, ungated: Ungated, tmp_path: Path) -> Iterator[World]:
     """A world whose sidecars have not been started; they share a root of their own."""
     root = {"zookeeper_root": "/roll-out"}
-    with Sidecars(bare, tmp_path, root) as sidecars, httpx.Client(trust_env=False) as http:
-        topics = Topics(bare.brokers)
+    with Sidecars(cluster, tmp_path, root) as sidecars, httpx.Client(trust_env=False) as http:
+        topics = Topics(cluster.brokers)
         topics.create_tenant(TENANT)
         topics.create_namespace(NAMESPACE, bundles=12)
         by_broker = topics.one_for_each_broker(NAMESPACE, "t")
-        yield World(bare, sidecars, topics, NAMESPACE, by_broker, http)
+        yield World(cluster, sidecars, topics, NAMESPACE, by_broker, http)
 
 
 def test_the_limit_holds_for_the_brokers_that_have_a_sidecar_at_every_step(

@@ -20,7 +20,6 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.configuration import CLUSTER_NAME
-from deploy.local.sidecars import Sidecars
 from tests.attacks.raw import ERROR, SUCCESS, RawClient
 from tests.conftest import Measure
 from tests.gate import peer
@@ -64,12 +63,10 @@ REASONS = {
 
 
 @pytest.fixture(scope="module")
-def bounded(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+def bounded(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Sidecars with small bounds."""
     directory = tmp_path_factory.mktemp("bounded")
-    with world_of_others(cluster, sidecars, directory, SETTINGS) as world:
+    with world_of_others(cluster, directory, SETTINGS) as world:
         yield world
 
 

@@ -70,19 +70,13 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def cut_off(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CutOff]:
-    """Sidecars that can be cut off, in place of the shared ones."""
-    sidecars.stop()
-    try:
-        with Links(seed=1) as links:
-            cut_off = CutOff(cluster, tmp_path_factory.mktemp("cut-off"), links)
-            with cut_off.sidecars:
-                cut_off.sidecars.start()
-                yield cut_off
-    finally:
-        sidecars.start()
+def cut_off(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CutOff]:
+    """Sidecars that can be cut off."""
+    with Links(seed=1) as links:
+        cut_off = CutOff(cluster, tmp_path_factory.mktemp("cut-off"), links)
+        with cut_off.sidecars:
+            cut_off.sidecars.start()
+            yield cut_off
 
 
 @pytest.fixture

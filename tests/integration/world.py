@@ -276,33 +276,28 @@ def least_per_second(times: Sequence[float]) -> float:
 @contextmanager
 def other_sidecars(
     cluster: Cluster,
-    sidecars: Sidecars,
     directory: Path,
     settings: Mapping[str, object],
     of_brokers: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
 ) -> Iterator[Sidecars]:
-    """The session's sidecars make room for some with other settings, and come back.
+    """Sidecars with other settings than the session's, which are not there yet.
 
     Some settings may be those of single brokers' sidecars.
     """
-    sidecars.stop()
-    try:
-        with Sidecars(cluster, directory, settings) as own:
-            for name, each in of_brokers.items():
-                own.reload(name, each)
-            own.start()
-            yield own
-    finally:
-        sidecars.start()
+    with Sidecars(cluster, directory, settings) as own:
+        for name, each in of_brokers.items():
+            own.reload(name, each)
+        own.start()
+        yield own
 
 
 @contextmanager
 def world_of_others(
-    cluster: Cluster, sidecars: Sidecars, directory: Path, settings: Mapping[str, object]
+    cluster: Cluster, directory: Path, settings: Mapping[str, object]
 ) -> Iterator[World]:
     """A world of `other_sidecars`, in a namespace named like their directory."""
     with (
-        other_sidecars(cluster, sidecars, directory, settings) as own,
+        other_sidecars(cluster, directory, settings) as own,
         httpx.Client(trust_env=False, timeout=30.0) as http,
     ):
         yield make_world(cluster, own, http, f"{TENANT}/{directory.name}")

@@ -55,6 +55,8 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
             for line, text in docstrings(node):
                 if _FREE_RELATIVE.match(text) or _FRAGMENT.match(text):
                     yield line, text.splitlines()[0]
+    if not (_VAGUE.search(source) or _VAGUE_NAME.search(source)):
+        return  # no token has such a word: most modules need not be taken apart
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME and _VAGUE_NAME.fullmatch(token.string):
             yield token.start[0], token.string

@@ -19,14 +19,25 @@ NEAR = LIMIT // 100
 
 ROOTS = (BALANCED, STRICT)
 
+QUICK = ("S26", "S28", "S29")
+"""The scenarios that take two seconds or less under balanced."""
+
 
 def unused(parameters: Parameters) -> int:
     """Return the units of a root's limit that whole numbers may leave: under strict one a broker."""
     return parameters.brokers if parameters.policy == STRICT else 0
 
 
-@pytest.mark.parametrize("policy", [BALANCED, pytest.param(STRICT, marks=pytest.mark.verify)])
-@pytest.mark.parametrize("name", TREE_SCENARIOS)
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        pytest.param(
+            name, policy, marks=() if policy == BALANCED and name in QUICK else pytest.mark.verify
+        )
+        for name in TREE_SCENARIOS
+        for policy in ROOTS
+    ],
+)
 def test_every_group_has_its_part_two_rounds_after_each_event(name: str, policy: str) -> None:
     """Within 1 % of the root's limit; the root is used up to the last unit, or one a broker if strict."""
     parameters = Parameters(seed=0, policy=policy)

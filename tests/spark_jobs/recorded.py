@@ -14,6 +14,7 @@ from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.operations import Operation, OperationStage
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.wire import reports
 from tests.core.cluster import Cluster
 
@@ -108,8 +109,12 @@ def record_operation(cluster: RecordedCluster, stage: OperationStage) -> None:
 
 
 def record_a_story(place: Path | str) -> None:
-    """Two brokers start, a third joins, the limit doubles, the first dies and comes back."""
-    cluster = RecordedCluster(limit=3000, place=place)
+    """Two brokers start, a third joins, the limit doubles, the first dies and comes back.
+
+    The first broker's own limiter holds the limit, a gate at the second; traffic goes round the gates.
+    """
+    enforced = {"broker-1": EnforcedBy("native", 1), "broker-2": EnforcedBy("gate")}
+    cluster = RecordedCluster(limit=3000, place=place, enforced=enforced)
     cluster.start("broker-1", demand=5000)
     cluster.start("broker-2", demand=2500)
     cluster.start("broker-3")
@@ -127,4 +132,8 @@ def record_a_story(place: Path | str) -> None:
     cluster.run(16)
     cluster.start("broker-1", demand=5000)
     cluster.run(20)
+    by_proxy = EscapedTraffic("shop/orders", ("orders",), "proxy", 1_200, 24_000)
+    direct = EscapedTraffic("shop/orders", ("orders",), "direct", 10, 200)
+    for recorder in cluster.recorders.values():
+        recorder.escaped([direct, by_proxy], 10 * 10**9, cluster.now_ns)
     cluster.write()

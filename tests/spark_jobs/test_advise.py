@@ -130,6 +130,7 @@ def of(outcome: AdviceOutcome, group: str) -> Mapping[str, Any]:
     return row
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("group", ["calm", "spiky"])
 def test_the_advised_limit_is_within_five_percent_of_the_right_one(
     advised: tuple[AdviceOutcome, Path], known: tuple[Path, Mapping[str, list[int]]], group: str
@@ -143,6 +144,7 @@ def test_the_advised_limit_is_within_five_percent_of_the_right_one(
     assert not any("what they wanted" in caution for caution in row["cautions"])
 
 
+@pytest.mark.verify
 def test_demand_that_was_held_back_for_long_is_said_to_be_unknown(
     advised: tuple[AdviceOutcome, Path],
 ) -> None:
@@ -156,6 +158,7 @@ def test_demand_that_was_held_back_for_long_is_said_to_be_unknown(
     assert advised[0].exit_code == 1
 
 
+@pytest.mark.verify
 def test_the_core_throttles_more_seconds_the_lower_the_limit_is(
     advised: tuple[AdviceOutcome, Path],
 ) -> None:
@@ -170,6 +173,7 @@ def test_the_core_throttles_more_seconds_the_lower_the_limit_is(
     assert at["least"] <= at["most"] <= row["allowed"] == int(SHARE * row["seconds"])
 
 
+@pytest.mark.verify
 def test_who_would_feel_it_is_named(advised: tuple[AdviceOutcome, Path]) -> None:
     """Both brokers want the same, in the six seconds of a spike and six more."""
     brokers = of(advised[0], "spiky")["brokers"]
@@ -195,6 +199,7 @@ def test_the_file_is_one_for_groups_apply_that_holds_nothing_back(
     assert "left out: scarce publishRateInMsgs" in (out / "groups.yaml").read_text()
 
 
+@pytest.mark.verify
 def test_the_advice_is_written_as_it_is_shown(advised: tuple[AdviceOutcome, Path]) -> None:
     """As text and as JSON."""
     outcome, out = advised
@@ -208,12 +213,10 @@ def test_the_advice_is_written_as_it_is_shown(advised: tuple[AdviceOutcome, Path
     assert "caution: in " in shown
 
 
-def test_a_group_that_was_not_recorded_is_refused(
-    spark: SparkSession, known: tuple[Path, Mapping[str, list[int]]]
-) -> None:
+def test_a_group_that_was_not_recorded_is_refused(spark: SparkSession, story: Path) -> None:
     """Silence would read as "no limit needed"."""
     with pytest.raises(RefusedInput, match="nothing was recorded of payments"):
-        ask(spark, examine(known[0]), groups=["payments"], replay_s=0)
+        ask(spark, examine(story), groups=["payments"], replay_s=0)
 
 
 @pytest.mark.parametrize("percent", ["0", "-1", "10.1", "nan"])

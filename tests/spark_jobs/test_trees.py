@@ -122,6 +122,7 @@ def test_the_report_holds_a_group_to_its_part_of_the_tree(report: ReportOutcome)
         assert event["peak_1s"] <= 0.02
 
 
+@pytest.mark.verify
 def test_the_report_shows_who_borrowed(report: ReportOutcome) -> None:
     """In figures.json, on the page and in the text."""
     figures = json.loads(Path(str(report.figures)).read_text())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,12 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.__main__ import SIDE_BY_SIDE, running
+from tests.__main__ import running
 from tests.verify.plugin import Noted, read
 from tests.verify.rooms import MINUTES_MAX, ROOMS, Room
 from tests.verify.rows import HELD, MISSED, MORE, Row, decided, table
 
 BUILD: Final = Path(__file__).parents[2] / "build"
+_SIDE_BY_SIDE: Final = ("--numprocesses", str(os.cpu_count() or 1), "--dist", "worksteal")
 _GRACE_S: Final = 60.0
 """For a room that is ended, to stop what it has started."""
 
@@ -81,7 +83,7 @@ def measure(room: Room, seconds: float) -> tuple[list[Row], dict[str, str]]:
 def once(room: Room, paths: Sequence[str], file: Path, until_s: float) -> Noted:
     """Run tests until a moment; return what they noted."""
     watched = ("-p", "tests.verify.plugin", "--room", room.name, "--rows", str(file))
-    order = SIDE_BY_SIDE if room.side_by_side else ("-p", "no:randomly")
+    order = _SIDE_BY_SIDE if room.side_by_side else ("-p", "no:randomly")
     command = (sys.executable, "-m", "pytest", "-q", *watched, *order, "-m", "verify", *paths)
     with running(command) as process:
         try:

@@ -32,7 +32,7 @@ brokers = st.sampled_from(BROKERS)
 demands = st.sampled_from([0, 10, 300, 5000])
 indices = st.integers(0, 400)
 
-NUMBERS = (20, pytest.param(100, marks=pytest.mark.verify))
+NUMBERS = (8, pytest.param(100, marks=pytest.mark.verify))
 """The stories that the proof plays, and those of `make verify`."""
 
 STORIES = settings(

@@ -9,7 +9,7 @@ import pytest
 from tests.gate import peer
 from tests.gate.conftest import Bench
 
-FRAMES = 5000
+FRAMES = 2000
 READ = 100
 """Frames that one read brings."""
 

@@ -42,7 +42,7 @@ def run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("messages", [1, 7, 100, 400])
+@pytest.mark.parametrize("messages", [1, 400])
 def test_a_limit_is_kept_within_a_thousandth_for_a_minute(bench: Bench, messages: int) -> None:
     """Saturated producers get neither more nor less, single messages and batches larger than a burst."""
     bench.attach(ns="limited")
