@@ -93,9 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):  # what starts us may have had SIGINT ignored
         signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="pulsar-quota-tests-") as folder:
-        # Each of some hundred processes would compile our modules anew where none may write.
+        # Else each of some hundred processes would compile all modules anew.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
         parts = ON_CLUSTER if pulsar is not None else (*WITHOUT_CLUSTER, *ON_CLUSTER)
         return run(parts, Path(folder))
 

@@ -6,6 +6,7 @@ import { counted, DIMENSIONS, rate } from "./format.js";
 
 const CHOICES = { law: "Law", weights: "Weights", overshootPolicy: "Overshoot policy", partitionPolicy: "When cut off from ZooKeeper", enforcement: "Enforcement" };
 const SHOWN = 12;
+const AGAIN_MS = 2_000;
 
 /** The form of a group; `changed` is called when a change was made. */
 export function changeForm(page, name, changed) {
@@ -106,7 +107,20 @@ export function changeForm(page, name, changed) {
     if (error.name !== "AbortError") fill(outcome, h("p", { class: "problem", role: "alert" }, error.message));
   }
 
-  load().catch(say);
+  /** Ask again until the group is known: a sidecar that starts, or is cut off for a moment, gives no answer. */
+  async function begin() {
+    while (!page.signal.aborted) {
+      try {
+        return await load();
+      } catch (error) {
+        if (error.name !== "AbortError" && !(error instanceof Problem)) throw error;
+        say(error);
+      }
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    }
+  }
+
+  begin();
   return form;
 }
 

@@ -245,6 +245,25 @@ async def test_the_form_is_empty_until_the_group_is_known(browser: Browser) -> N
             assert mistakes == []
 
 
+async def test_the_form_comes_once_the_sidecar_answers(browser: Browser) -> None:
+    """A question that gets no answer is shown, and asked again."""
+    async with orders() as world, opened(browser, world) as (page, _):
+        answers = iter([503])
+
+        async def refuse_once(route: Route) -> None:
+            status = next(answers, None)
+            if status is None:
+                await route.continue_()
+            else:
+                await route.fulfill(status=status, json={"reason": "not connected to ZooKeeper"})
+
+        await page.route("**/quota/v1/choices", refuse_once)
+        await page.get_by_role("link", name="orders").click()
+        await expect(page.get_by_text("not connected to ZooKeeper")).to_be_visible()
+        await expect(page.get_by_label("publish messages, msg/s")).to_have_value("3000")
+        await expect(page.get_by_text("not connected to ZooKeeper")).to_have_count(0)
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_a_badge_touches_no_text_beside_it(browser: Browser, width: int) -> None:
     """The test writes the longest word that a badge may have into each."""

@@ -305,8 +305,9 @@ def test_a_specification_is_split_between_production_and_consumption(
             load.offers(dict.fromkeys(topics, 150))
             expected = {"published": 200, "consumed": 600}
             arrive(lambda: throughput(world), expected)
-            seen = windows(lambda: throughput(world), 5)  # whole windows of the limit
-            hold(measured, "800, a quarter of it published", seen, expected)
+            # A broker's quota passes at the beginning of a second: one in fifteen more or less is seen.
+            seen = windows(lambda: throughput(world), 15, number=2)
+            hold(measured, "800, a quarter of it published", seen, expected, 0.07)
             figure("service-cluster/ratio", f"{written(seen)} of 200 and 600")
 
             eventually(lambda: alarm(world, "GroupNearLimit", CLUSTER), "the alarm")
@@ -354,9 +355,11 @@ def test_a_soft_limit_is_exceeded_by_what_comes_between_two_checks(
             lambda rates: rates == pytest.approx(expected, rel=0.2), f"about {expected}", windows=1
         )
         seen = world.windows(6)
-    soft = {name: rate for name, rate in expected.items() if name != "broker-3"}
-    hold(measured, "100 with checks", seen, soft, 0.1)
-    hold(measured, "100 with a bucket", seen, {"broker-3": 100})
+    for name, rate in expected.items():
+        # How much of that comes in time is the client's affair: between the limit and the whole of it.
+        least, most = (97.0, 103.0) if name == "broker-3" else (100.0, 1.1 * rate)
+        worst = max((each[name] for each in seen), key=lambda found, rate=rate: abs(found - rate))  # type: ignore[misc]
+        measured(f"100 with checks, {name}", worst, "/s", least=least, most=most)
     told = f"{written(seen)} of 100 with checks of 50 ms, 200 ms, a bucket"
     figure("service-partition/overshoot", told)
 

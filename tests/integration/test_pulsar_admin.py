@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterable
 
+import httpx
 import pytest
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -46,7 +47,8 @@ def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
     )
     deleted = admin(world, "broker-2", "resourcegroups", "delete", group)
     assert deleted.returncode == 0, deleted.stderr
-    assert admin(world, "broker-1", "resourcegroups", "get", group).returncode != 0
+    gone = world.http.get(f"{world.sidecars.admin_url('broker-1')}/admin/v2/resourcegroups/{group}")
+    assert gone.status_code == httpx.codes.NOT_FOUND
 
 
 @pytest.mark.verify

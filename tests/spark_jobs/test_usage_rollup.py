@@ -56,6 +56,7 @@ def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_
     assert written(spark, tmp_path) == once
 
 
+@pytest.mark.verify
 def test_what_came_late_is_in_the_next_run_and_what_was_deleted_stays(
     spark: SparkSession, story: Path, tmp_path: Path
 ) -> None:
