@@ -42,7 +42,7 @@ def _abused_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnZ
 
 @pytest.fixture
 def own_zookeeper(_abused_zookeeper: OwnZooKeeper) -> OwnZooKeeper:
-    """A running, empty ZooKeeper that the test may freeze and kill, but not keep from being emptied."""
+    """A running, empty ZooKeeper that the test may ill-treat."""
     _abused_zookeeper.begin_anew()
     return _abused_zookeeper
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl_credential
 
 from deploy.local import commands, configuration, jars, readiness
 from deploy.local.commands import JavaRuntime
@@ -21,6 +22,7 @@ from tests.pulsar_version import pulsar_version
 
 _READY_TIMEOUT_S = 60.0
 _POLL_S = 0.05
+_SUPER_USER = ("super", "may delete what others protect")
 
 
 class OwnZooKeeper:
@@ -50,7 +52,9 @@ class OwnZooKeeper:
         self._port = port
         self._directory = directory
         java, *arguments = commands.zookeeper(runtime, conf, ensemble=False)
-        self._command = (java, *java_options, *arguments)
+        super_user = make_digest_acl_credential(*_SUPER_USER)
+        knows = f"-Dzookeeper.DigestAuthenticationProvider.superDigest={super_user}"
+        self._command = (java, knows, *java_options, *arguments)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -74,12 +78,7 @@ class OwnZooKeeper:
         if self._process is None:
             self.start()
         self.thaw()
-        self.empty()
-
-    def empty(self, credentials: str = "") -> None:
-        """Delete all that is in it, with the credentials of those who have protected it."""
-        shown = [("digest", credentials)] if credentials else None
-        client = KazooClient(self.hosts, auth_data=shown)
+        client = KazooClient(self.hosts, auth_data=[("digest", ":".join(_SUPER_USER))])
         client.start()
         try:
             for name in set(client.get_children("/")) - {"zookeeper"}:

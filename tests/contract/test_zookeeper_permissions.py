@@ -94,13 +94,6 @@ async def why_not(session: ZooKeeperSession) -> str:
     return str(refused.value)
 
 
-@pytest.fixture
-def own_zookeeper(own_zookeeper: OwnZooKeeper) -> Iterator[OwnZooKeeper]:
-    """A running ZooKeeper in which only those with our credentials can delete what is left."""
-    yield own_zookeeper
-    own_zookeeper.empty(OURS)
-
-
 async def test_only_sidecars_read_change_or_delete_their_entries(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
