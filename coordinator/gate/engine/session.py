@@ -44,6 +44,7 @@ from coordinator.gate.protocol.frames import (
     MAX_MESSAGE_SIZE,
     MESSAGE,
     SEND,
+    command_max,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.stream import ENDLESS, Buffer, FrameStream, FrameVerdict
@@ -162,6 +163,7 @@ class Session:
             answer=self._answer,
             host=lambda: self._handshake.client.host,
             replicates=self._replicates,
+            charge=self._charge_client,
         )
         #: Whether the broker has accepted the connection. Until then only small frames are accepted.
         self.is_established = False
@@ -171,6 +173,7 @@ class Session:
             self._handshake.refuse_early,
             prompt_runs=delays,
             has_room=self._holding.has_room_for_unfinished,
+            largest=command_max,
             turn=turn,
         )
         self._from_client.frame_max = HANDSHAKE_FRAME_MAX
@@ -181,6 +184,7 @@ class Session:
             self._holding.end,
             self._holding.shape,
             lambda: self._holding.now_ns,
+            charge=self._charge_broker,
         )
         self._from_broker = FrameStream(
             answers.handlers()
@@ -217,6 +221,11 @@ class Session:
     def broker_waits(self) -> bool:
         """Whether bytes that the broker sent wait for a further turn."""
         return self._from_broker.waits
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of both sides that wait for a further turn."""
+        return self._from_client.waiting_bytes + self._from_broker.waiting_bytes
 
     @property
     def awaited_frame(self) -> int:
@@ -381,9 +390,16 @@ class Session:
         self._resume()
 
     def close(self, now_ns: int) -> None:
-        """Remove all participants, because the connection is closed."""
+        """Remove all participants, because the connection is closed; what never came is not counted."""
         self._holding.now_ns = now_ns
+        self._requests.give_back(self._from_client.missing_bytes)
         self._holding.close()
+
+    def _charge_client(self, size: int) -> None:
+        self._from_client.charge(size)
+
+    def _charge_broker(self, size: int) -> None:
+        self._from_broker.charge(size)
 
     def _send(self, frame: bytes) -> None:
         self._from_client.insert(frame)
@@ -406,7 +422,7 @@ class Session:
         gets a message that the new role's limit lets pass.
         """
         if self._participants.role != self._identity.role and not self.client_waits:
-            self._participants.role = self._identity.role
+            self._participants.set_role(self._identity.role)
             self._holding.reattach()
 
     def _replicates(self, producer: ProducerCommand) -> str | None:

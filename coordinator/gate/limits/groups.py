@@ -92,7 +92,7 @@ class GroupTable:
             is_topic = reason is ThrottleReason.TOPIC_LIMIT
             make = self._modes.topics if is_topic else self._modes.groups
             found = self._groups[name] = self._awake[name] = Group(
-                name, self, self._burst_ns, reason, make
+                name, self, self._burst_ns, reason, make, self._modes.debt_ns
             )
             if name in self._handling:
                 found.set_handling(self._handling[name], 0)

@@ -5,10 +5,13 @@ moment, and returns the total that may be reached now, its *ceiling*; until the 
 compares two sums. Consumption is dated back to its own time, so this neither loses nor gains tokens.
 
 *Enough tokens.* A message needs as many tokens as it has messages and bytes, but never more than a nearly
-full bucket: a larger message passes then and leaves a debt, of at most `DEBT_NS`; one that would leave
-more is paid for in instalments (engine/producer.py). Nearly full is one wake interval short of the
-capacity, for accuracy: waiters wake up to that much late, and tokens that flow into a full bucket would
-be lost.
+full bucket: a larger message passes then and leaves a debt, of a few seconds at most (`DEBT_NS`), since
+others of the group wait for it. What costs more is paid for by the one who sends or receives it, in
+instalments of a nearly full bucket, between which others are served: a publish before it passes
+(engine/producer.py), a delivery afterwards, before its consumer gets a further permit
+(engine/consumer.py). So nothing that a client claims of a message stops others. Nearly full is one wake
+interval short of the capacity, for accuracy: waiters wake up to that much late, and tokens that flow into
+a full bucket would be lost.
 
 *Credit.* A group may save up more than others (``Handling.burst_ns``). Its bucket holds that much then,
 and passes it at once; enough tokens stay what they are without credit, so that a large message, or the
@@ -43,9 +46,8 @@ With twice that time, a producer with few publishes under way would run out of t
 than its share beside a producer with many.
 """
 
-DEBT_NS: Final = 3600 * NANOS_PER_SECOND
-"""The most that a single message may take in advance, as time at the rate: others of the group wait
-for that time."""
+DEBT_NS: Final = 5 * NANOS_PER_SECOND
+"""The most that is taken in advance, as time at the rate: others of the group wait for that time."""
 
 _UNLIMITED: Final = 1 << 63
 
@@ -55,14 +57,17 @@ class MeteredBucket:
 
     Args:
         make: makes the bucket, or what replaces it (modes.py).
+        debt_ns: the most that is taken in advance, as time at the rate.
     """
 
     __slots__ = (
-        "_bucket", "_given_back", "_make", "_settled", "_shut", "ceiling", "enough", "most", "rate",
+        "_bucket", "_debt_ns", "_given_back", "_make", "_settled", "_shut", "ceiling", "enough", "most",
+        "rate",
     )  # fmt: skip
 
-    def __init__(self, make: MakeTokens = new_bucket) -> None:
+    def __init__(self, make: MakeTokens = new_bucket, debt_ns: int = DEBT_NS) -> None:
         self._make = make
+        self._debt_ns = debt_ns
         self._bucket: Tokens | None = None
         #: How much of the group's total the bucket was told, and how much of that was given back.
         self._settled = 0
@@ -106,7 +111,7 @@ class MeteredBucket:
             late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
             enough = min(enough, max(1, rate * burst_ns // NANOS_PER_SECOND))
         self.enough = max(1, enough - late)
-        self.most = self.enough + rate * DEBT_NS // NANOS_PER_SECOND
+        self.most = self.enough + self.debt_max
         self.settle(total, now_ns, now_ns)
 
     def settle(self, total: int, as_of_ns: int, now_ns: int) -> None:
@@ -122,6 +127,11 @@ class MeteredBucket:
         # A rate of 0 lets nothing pass, not even saved tokens.
         self.ceiling = self._settled + balance if self._bucket.rate else total + min(balance, 0)
         self._shut = False
+
+    @property
+    def debt_max(self) -> int:
+        """The most tokens that are taken in advance; without a rate, more than any caller needs."""
+        return self.tokens_within(self._debt_ns)
 
     def owed(self, now_ns: int) -> int:
         """Return the tokens that were used in advance, as of the last settlement."""

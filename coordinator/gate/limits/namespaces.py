@@ -46,7 +46,8 @@ class NamespaceCounter:
     @property
     def is_needed(self) -> bool:
         """Whether a participant is connected, or a count was not collected yet."""
-        return self.participants > 0 or (self.messages, self.bytes) != self._collected
+        messages, size = self._collected
+        return self.participants > 0 or self.messages > messages or self.bytes > size
 
     def joined(self, count: int) -> None:
         """Count participants that came, or left if negative."""
@@ -66,10 +67,11 @@ class NamespaceCounter:
         """Return the counts since the last call; None when there are none."""
         messages, size = self._collected
         held_ns = self._held.take_ns(now_ns)
-        if messages == self.messages and size == self.bytes and not held_ns:
+        passed_bytes = max(0, self.bytes - size)  # fewer when a publish never came in full
+        if messages == self.messages and not passed_bytes and not held_ns:
             return None
-        self._collected = (self.messages, self.bytes)
-        return NamespaceTraffic(self.key, self.messages - messages, self.bytes - size, held_ns)
+        self._collected = (self.messages, size + passed_bytes)
+        return NamespaceTraffic(self.key, self.messages - messages, passed_bytes, held_ns)
 
 
 NOWHERE: Final = NamespaceCounter(NamespaceKey("", "", (), MonitoringClass.PUBLISH))

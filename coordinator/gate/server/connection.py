@@ -132,6 +132,7 @@ class Connection(Visitor):
         self._host = host
         self._deadlines = host.deadlines
         self._turns = host.turns
+        self.served = 0
         self._loop = asyncio.get_running_loop()
         self.session = host.new_session(self._flush_soon, self)
         self._client: asyncio.Transport | None = None
@@ -295,6 +296,11 @@ class Connection(Visitor):
 
     # Orders of the gate
 
+    @property
+    def waiting_bytes(self) -> int:
+        """See `TurnTaker`."""
+        return self.session.waiting_bytes
+
     def take_turn(self) -> None:
         """See `TurnTaker`."""
         session = self.session
@@ -385,7 +391,7 @@ class Connection(Visitor):
         except MalformedFrame as error:
             self._fail(side, error)
         else:
-            self._turns.spend(self.session.take_decided())
+            self._turns.spend(self, self.session.take_decided())
             self.flush()
             self._host.handled()
 
