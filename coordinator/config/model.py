@@ -159,8 +159,8 @@ class Config:
             PIP-82's example is 0.1.
         burst_seconds: how much of a local limit may be saved up. Small, since the bursts of all brokers
             add up.
-        debt_seconds: how much of a local limit a message or a batch may take in advance; one that costs more
-            is paid for by its sender or its consumer, in instalments.
+        debt_seconds: how much of a local limit a message or batch may take in advance; if it costs more,
+            its sender or its consumer pays for it in instalments.
         limit_mode: how limits of groups and of the broker are enforced: bucket lets messages pass evenly;
             window gives each second the whole rate at once, and what is beyond it waits for the next
             second, as a managed Pulsar does.

@@ -28,6 +28,7 @@ from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.metering import TOLD_NS, MeteredLimiter, Taken
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
@@ -53,6 +54,7 @@ class HoldBuffer:
             not.
         final_error: returns the error to a SEND that the client takes for final; None if it has none.
         exempted: told of a producer that counts against no group, once the broker has accepted it.
+        indebted: told of a limit that is taken in advance, and what took it.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -71,6 +73,7 @@ class HoldBuffer:
         is_challenged: Callable[[], bool],
         final_error: Callable[[], int | None],
         exempted: Callable[[ProducerCommand], None],
+        indebted: Callable[[MeteredLimiter, Taken], None],
     ) -> None:
         self._groups = groups
         self._queue = queue
@@ -82,6 +85,7 @@ class HoldBuffer:
         self._buffer = buffer
         self._refusals = refusals
         self._is_challenged = is_challenged
+        self._indebted = indebted
         self.overdue = OverdueSends(
             queue,
             answer=answer,
@@ -193,6 +197,7 @@ class HoldBuffer:
     def shape(self, consumer: Consumer, entries: Entries) -> None:
         """Count entries that pass to a limited consumer, and ask for its next permits."""
         cost_less = consumer.passed(entries, self.now_ns)
+        self.tell_debts(consumer, entries.most_messages, entries.largest)
         consumer.ask(self._queue, self.now_ns)
         if cost_less:
             for limiter in consumer.limiters:
@@ -278,9 +283,18 @@ class HoldBuffer:
     def _ask(self, consumer: Consumer) -> None:
         consumer.ask(self._queue, self.now_ns)
 
-    def _forward(self, frame: bytes, messages: int) -> None:
+    def tell_debts(self, participant: Producer | Consumer, messages: int, size: int) -> None:
+        """Tell who made a debt of what has just passed, or owes it, if that is much."""
+        for limiter in participant.limiters:
+            if limiter.debt_ns >= TOLD_NS:
+                taken = Taken(self.participants.role, participant.topic, messages, size)
+                self._indebted(limiter, taken)
+
+    def _forward(self, producer: Producer, frame: bytes, cost: Cost | None) -> None:
         self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
-        self.participants.unanswered += messages > 0
+        if cost is not None:
+            self.participants.unanswered += 1
+            self.tell_debts(producer, cost.messages, cost.size)
         self._send(frame)
         self._released()
 

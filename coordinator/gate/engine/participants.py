@@ -31,7 +31,7 @@ from coordinator.core.model import MonitoringClass
 from coordinator.core.owners import ANONYMOUS
 from coordinator.gate.engine.consumer import Consumer
 from coordinator.gate.engine.outstanding import OutstandingRequests
-from coordinator.gate.engine.producer import Producer
+from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.namespaces import NOWHERE
@@ -102,7 +102,7 @@ class Participants:
         groups: resolves their topics.
         producer_type: makes the producers.
         participants_max: most producers and consumers together.
-        forward: takes a frame that a producer releases, and the number of its messages; 0 is a command.
+        forward: takes a frame that a producer releases, and its cost; None is a command.
         overdue: told of a producer whose first held message is overdue, and the time.
         grant: sends the broker a FLOW for a consumer id with this number of permits.
         permitted: told of a consumer that was given permits before the broker accepted it.
@@ -116,7 +116,7 @@ class Participants:
         *,
         producer_type: type[Producer],
         participants_max: int,
-        forward: Callable[[bytes, int], None],
+        forward: Callable[[Producer, bytes, Cost | None], None],
         overdue: Callable[[Producer, int], None],
         grant: Callable[[int, int], None],
         permitted: Callable[[Consumer], None],

@@ -51,7 +51,7 @@ class Producer(Participant[PublishLimiter]):
         client: the turns of its client.
         remote: the cluster that it replicates from, whose group alone it counts against; None if it does
             not replicate.
-        forward: takes a released frame, and the number of its messages; 0 is a command.
+        forward: takes a released frame of a producer, and its cost; None is a command.
         overdue: told of a held message that has waited for the patience of its limiter, and the time.
     """
 
@@ -66,7 +66,7 @@ class Producer(Participant[PublishLimiter]):
         client: ClientTurns,
         *,
         remote: str | None,
-        forward: Callable[[bytes, int], None],
+        forward: Callable[[Producer, bytes, Cost | None], None],
         overdue: Callable[[Producer, int], None],
     ) -> None:
         super().__init__(topic, client, exempt=remote is not None)
@@ -179,14 +179,12 @@ class Producer(Participant[PublishLimiter]):
     def _forward_first(self) -> None:
         frame, cost, _ = self.held.popleft()
         self._paid = (0, 0)
-        messages = 0
         if cost is not None:
-            messages = cost.messages
-            self.namespace.messages += messages
+            self.namespace.messages += cost.messages
             self.namespace.bytes += cost.size
+            self.unanswered += 1
         self.held_bytes -= len(frame) + HELD_FRAME_OVERHEAD
-        self.unanswered += messages > 0
-        self._forward(frame, messages)
+        self._forward(self, frame, cost)
 
     def drop_held(self) -> list[bytes]:
         """Drop the held messages; return the commands that waited behind them."""

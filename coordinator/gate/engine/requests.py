@@ -257,6 +257,7 @@ class ClientRequests:
         if producer.held or not self._queue.admit(limiters, messages, size, holding.now_ns):
             return holding.hold(producer, data, start, frame_end, cost)
         self._passed(producer, 1, messages, size)
+        holding.tell_debts(producer, messages, size)
         return _PASSES
 
     def _drop_publish(self, producer_id: int) -> Decision:

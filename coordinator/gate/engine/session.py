@@ -33,6 +33,7 @@ from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.metering import MeteredLimiter, Taken
 from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, PublishBuffer, Throttle, ThrottleBounds
 from coordinator.gate.protocol import commands
 from coordinator.gate.protocol.commands import ProducerCommand
@@ -75,6 +76,10 @@ class ConnectionAudit(Protocol):
         """Record an address of another cluster to which the broker sends the client."""
         ...
 
+    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+        """Record what took a limit in advance."""
+        ...
+
 
 class NoAudit:
     """Records nothing."""
@@ -86,6 +91,9 @@ class NoAudit:
         """See `ConnectionAudit`."""
 
     def migrated(self, url: str) -> None:
+        """See `ConnectionAudit`."""
+
+    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
         """See `ConnectionAudit`."""
 
 
@@ -145,6 +153,7 @@ class Session:
             is_challenged=lambda: self._handshake.challenges > 0,
             final_error=lambda: self._handshake.final_error,
             exempted=self._audit.exempted,
+            indebted=self._audit.indebted,
         )
         self._participants = self._holding.participants
         self._identity = Identity(identities)

@@ -254,6 +254,12 @@ class DispatchLimiter(MeteredLimiter):
         units = ((self._messages.meter, messages), (self._bytes.meter, size))
         return max(meter.span_ns(min(tokens, meter.enough)) for meter, tokens in units)
 
+    @property
+    def debt_ns(self) -> int:
+        """The time for which the limit was taken in advance, as of the last decision."""
+        units = ((self._messages, self.counter.messages), (self._bytes, self.counter.bytes))
+        return max(unit.meter.debt_ns(unit.taken(total)) for unit, total in units)
+
     def owed(self, now_ns: int) -> tuple[int, int]:
         """Return the messages and bytes that passed in advance and are not paid for yet."""
         self._refresh(now_ns)

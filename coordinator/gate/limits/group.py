@@ -47,11 +47,12 @@ class Group:
                 messages_owed, bytes_owed = limiter.owed(now_ns)
                 yield counted._replace(messages_owed=messages_owed, bytes_owed=bytes_owed)
 
-    def holds(self) -> Iterator[HoldView]:
-        """Yield the hold times of each class that had to wait."""
+    def holds(self, now_ns: int) -> Iterator[HoldView]:
+        """Yield the hold times and the debt of each class that had to wait."""
         for limiter in (self.publish_limiter, self.dispatch_limiter):
             counter = limiter.counter
-            if any(counter.hold_times.counts) or any(counter.throttles.values()):
+            if limiter.debtor or any(counter.hold_times.counts) or any(counter.throttles.values()):
+                limiter.owed(now_ns)
                 yield HoldView(
                     limiter.reason.value,
                     self.name,
@@ -59,6 +60,8 @@ class Group:
                     tuple(counter.hold_times.counts),
                     counter.hold_times.total_ns,
                     counter.throttles,
+                    limiter.debt_ns,
+                    limiter.debtor,
                 )
 
     def set_handling(self, handling: Handling, now_ns: int) -> None:

@@ -224,10 +224,10 @@ class GroupTable:
         names = self.attachments.groups_of(name.tenant, name.namespace)
         return _with(names, self._modes.cluster_group)
 
-    def holds(self) -> Iterator[HoldView]:
+    def holds(self, now_ns: int) -> Iterator[HoldView]:
         """Yield the hold times of every limit that had to hold something."""
         for group in (*self._groups.values(), *self.scopes.groups()):
-            yield from group.holds()
+            yield from group.holds(now_ns)
 
     def is_quiet(self) -> bool:
         """Whether nothing has passed and no participant has waited since the last collection."""

@@ -160,6 +160,12 @@ class PublishLimiter(MeteredLimiter):
             now_ns,
         )
 
+    @property
+    def debt_ns(self) -> int:
+        """The time for which the limit was taken in advance, as of the last decision."""
+        counter = self.counter
+        return max(self._messages.debt_ns(counter.messages), self._bytes.debt_ns(counter.bytes))
+
     def owed(self, now_ns: int) -> tuple[int, int]:
         """Return the messages and bytes that were let pass in advance and are not paid for yet."""
         self._refresh(now_ns)

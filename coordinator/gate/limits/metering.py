@@ -24,7 +24,7 @@ limit once the lease is over, whatever the buckets hold (lease.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Final, NamedTuple
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
@@ -32,6 +32,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.insight.model.gate_views import Debtor
 
 BURST_NS: Final = 50_000_000
 """The most that a bucket saves up, as time: small, so that the sum over all brokers stays small."""
@@ -49,7 +50,26 @@ than its share beside a producer with many.
 DEBT_NS: Final = 5 * NANOS_PER_SECOND
 """The most that is taken in advance, as time at the rate: others of the group wait for that time."""
 
+TOLD_NS: Final = NANOS_PER_SECOND
+"""A debt of this time, or longer, is told with the client that made it."""
+
 _UNLIMITED: Final = 1 << 63
+
+
+class Taken(NamedTuple):
+    """A publish or a delivery that took a limit in advance.
+
+    Args:
+        role: of its client.
+        topic: the topic.
+        messages: in it.
+        size: in bytes.
+    """
+
+    role: str
+    topic: str
+    messages: int
+    size: int
 
 
 class MeteredBucket:
@@ -133,6 +153,10 @@ class MeteredBucket:
         """The most tokens that are taken in advance; without a rate, more than any caller needs."""
         return self.tokens_within(self._debt_ns)
 
+    def debt_ns(self, total: int) -> int:
+        """Return the time for which a total was taken in advance, as of the last settlement."""
+        return self.span_ns(total - self.ceiling) if total > self.ceiling else 0
+
     def owed(self, now_ns: int) -> int:
         """Return the tokens that were used in advance, as of the last settlement."""
         return 0 if self._bucket is None else max(0, -self._bucket.balance(now_ns))
@@ -172,8 +196,8 @@ class MeteredLimiter(ABC):
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "handling", "idle_since_ns",
-        "reason", "service_ns",
+        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "debtor", "handling",
+        "idle_since_ns", "reason", "service_ns",
     )  # fmt: skip
 
     def __init__(
@@ -189,6 +213,8 @@ class MeteredLimiter(ABC):
         self._lease: GateLease | None = None
         #: The credit that is saved up, and when publishes are refused.
         self.handling = DEFAULT_HANDLING
+        #: Who took much of the limit in advance, the last time.
+        self.debtor: Debtor | None = None
         #: The time of the ceilings: all earlier counts are settled with the buckets.
         self._as_of_ns = 0
         #: Kept by the admission queue: whether a waiter exists, how far the waiters were served, and
@@ -222,6 +248,11 @@ class MeteredLimiter(ABC):
     def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """Return the time until the next wake-up when others were served before; None is never."""
         return self.wait_ns(messages, size, now_ns)
+
+    @property
+    @abstractmethod
+    def debt_ns(self) -> int:
+        """The time for which the limit was taken in advance, as of the last decision."""
 
     @abstractmethod
     def owed(self, now_ns: int) -> tuple[int, int]:
