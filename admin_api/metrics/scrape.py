@@ -25,10 +25,10 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend, Telling, Views
+from admin_api.backend import AdminBackend, GateMeter, Telling, Views
 from admin_api.metrics.backlog import backlog_families
 from admin_api.metrics.families import counter, gauge, labelled_counter
-from admin_api.metrics.gate import gate_families
+from admin_api.metrics.gate import gate_families, slowness_families
 from admin_api.metrics.groups import GroupFamilies
 from admin_api.metrics.minute import MinuteFamilies
 from admin_api.metrics.native import native_families
@@ -93,14 +93,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
             "reason",
             backend.refusals.counts(),
         ),
-        *gate_families(
-            await backend.gate.figures(),
-            await backend.gate.holds(),
-            await backend.gate.limits(),
-            await backend.gate.delayed(),
-            await backend.gate.unknown_topics(),
-        ),
-        *role_families(await backend.gate.role_traffic()),
+        *await _gate(backend.gate),
         gauge(
             "partitions_near_limit",
             "Partitions of which a second of the last minute used more than 80 % of their limit.",
@@ -116,6 +109,24 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *minutes,
         *trees,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
+    ]
+
+
+async def _gate(gate: GateMeter) -> list[Metric]:
+    """Ask the gate; a slow one only whether it is, or every scrape would wait for it."""
+    slowness = gate.slowness()
+    if slowness.is_slow:
+        return [*slowness_families(slowness)]
+    return [
+        *slowness_families(slowness),
+        *gate_families(
+            await gate.figures(),
+            await gate.holds(),
+            await gate.limits(),
+            await gate.delayed(),
+            await gate.unknown_topics(),
+        ),
+        *role_families(await gate.role_traffic()),
     ]
 
 
