@@ -13,6 +13,8 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
 
 from prometheus_client import exposition
 from prometheus_client.core import (
@@ -39,12 +41,16 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Suspicion
 from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.gate_views import SLOW_AFTER_S
 from coordinator.insight.model.views import HealthView, SuspectView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
 from coordinator.runtime.release import RELEASE
 
 MAX_GROUPS = 1_000
 """Groups with series of their own, about 25 each."""
+
+_GATE_WITHIN_S: Final = 1.5 * SLOW_AFTER_S
+"""The longest wait for the gate's own figures: by then it is known to be slow."""
 
 _NANOS_PER_SECOND = 1_000_000_000
 
@@ -113,21 +119,20 @@ async def gather(backend: AdminBackend) -> list[Metric]:
 
 
 async def _gate(gate: GateMeter) -> list[Metric]:
-    """Ask the gate; a slow one only whether it is, or every scrape would wait for it."""
-    slowness = gate.slowness()
-    if slowness.is_slow:
-        return [*slowness_families(slowness)]
-    return [
-        *slowness_families(slowness),
-        *gate_families(
-            await gate.figures(),
-            await gate.holds(),
-            await gate.limits(),
-            await gate.delayed(),
-            await gate.unknown_topics(),
-        ),
-        *role_families(await gate.role_traffic()),
-    ]
+    """Ask the gate, unless it is slow: no scrape waits for it as long as its clients do."""
+    families: list[Metric] = []
+    if not gate.slowness().is_slow:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GATE_WITHIN_S):
+                families += gate_families(
+                    await gate.figures(),
+                    await gate.holds(),
+                    await gate.limits(),
+                    await gate.delayed(),
+                    await gate.unknown_topics(),
+                )
+                families += role_families(await gate.role_traffic())
+    return [*slowness_families(gate.slowness()), *families]
 
 
 async def _trees(views: Views) -> TreeFamilies:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -109,6 +110,22 @@ async def test_a_slow_gate_is_told_and_is_not_asked_for_its_figures(
     families = await scrape(client)
     assert value_of(families["pulsar_quota_gate_slow_spells"]) == 3
     assert value_of(families["pulsar_quota_gate_slow_seconds"]) == 2.5
+    assert "pulsar_quota_gate_connections" not in families
+
+
+async def test_a_scrape_that_began_before_the_gate_was_slow_leaves_its_figures_out(
+    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits no longer than until the slowness is known."""
+
+    async def never() -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(scraping, "_GATE_WITHIN_S", 0.01)
+    monkeypatch.setattr(world.gate, "figures", never)
+    families = await scrape(client)
+    assert value_of(families["pulsar_quota_gate_slow_spells"]) == 0
     assert "pulsar_quota_gate_connections" not in families
 
 
