@@ -40,9 +40,8 @@ MILLISECOND_NS = 1_000_000
 TOPIC = "persistent://tenant/ns/topic"
 
 
-BUS = TopicName("non-persistent", "pulsar", "system", "quota-usage")
-OWN_TOPICS = frozenset({BUS})
-"""Topics of the coordinators themselves."""
+BUS = "non-persistent://pulsar/system/quota-usage"
+"""The sidecars' own bus topic."""
 
 PEER = ReplicationPeers((ip_network("10.0.0.0/24"),))
 """Clients of these addresses replicate from another cluster."""
@@ -137,7 +136,7 @@ class Bench:
     def __init__(self) -> None:
         self.now_ns = START_NS
         self.story = Story()
-        self.groups = GroupTable(self.story, own_topics=OWN_TOPICS)
+        self.groups = GroupTable(self.story)
         self.queue = AdmissionQueue()
         self.counters = GateCounters()
         self.buffer = PublishBuffer()
