@@ -101,16 +101,24 @@ class Liveness:
 
     async def run(self) -> None:
         """Ask for ever, in spells of slowness."""
-        loop = asyncio.get_running_loop()
-        with suppress(OSError):  # the process has ended, which the channel tells
+        with suppress(EOFError, OSError):  # the process has ended, which the channel tells
             while True:
                 await self._is_slow.wait()
-                await loop.sock_sendall(self._end, _BYTE)
-                answer = loop.create_task(loop.sock_recv(self._end, 1))
-                if not await comes_within(answer, self.lives_within_s):
+                if not await self._lives():
                     self._lost(f"gives no sign of life for {self.lives_within_s:g} s")
-                    answer.cancel()
-                    return
-                if not answer.result():
                     return
                 await asyncio.sleep(_ASKED_EVERY_S)
+
+    async def _lives(self) -> bool:
+        """Whether the thread answers in time; EOFError or OSError if the process has ended."""
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(self._end, _BYTE)
+        answer = loop.create_task(loop.sock_recv(self._end, 1))
+        try:
+            if not await comes_within(answer, self.lives_within_s):
+                return False
+            if not answer.result():
+                raise EOFError("the other process is gone")
+            return True
+        finally:
+            answer.cancel()
