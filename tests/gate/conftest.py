@@ -22,7 +22,7 @@ from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.metering import MeteredLimiter, Advance
+from coordinator.gate.limits.metering import Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
     PARTICIPANTS_MAX,

@@ -28,7 +28,7 @@ from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.metering import TOLD_NS, MeteredLimiter, Advance
+from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame

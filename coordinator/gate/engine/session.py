@@ -33,7 +33,7 @@ from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.metering import MeteredLimiter, Advance
+from coordinator.gate.limits.metering import Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, PublishBuffer, Throttle, ThrottleBounds
 from coordinator.gate.protocol import commands
 from coordinator.gate.protocol.commands import ProducerCommand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coordinator.gate.limits.metering import MeteredLimiter, Advance
+from coordinator.gate.limits.metering import Advance, MeteredLimiter
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.insight.model.gate_views import Debtor
