@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend, Views
 from admin_api.changes import trees
-from admin_api.errors import ApiError
+from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
 from admin_api.schemas.definitions import GroupPatch, check_observing
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -30,6 +30,7 @@ from coordinator.ports import (
     Origin,
     VersionConflict,
     Versioned,
+    check_allowed,
 )
 
 MAX_ATTEMPTS = 64
@@ -187,6 +188,20 @@ async def _delete(store: GroupStore, name: str, condition: Precondition, by: Ori
             continue
         return
     raise ApiError(409, TOO_MANY_WRITERS)
+
+
+async def require_group(backend: AdminBackend, name: str, by: Origin) -> None:
+    """Refuse to attach to a group before anything else is looked at, as Pulsar does.
+
+    Raises:
+        ApiError: 412 when there is no such group.
+        NotAllowed: it does not allow the author's tenant.
+        StoreUnreachable: the store did not answer.
+    """
+    try:
+        check_allowed((await backend.store.read_group(name)).group, by)
+    except NotFound as error:
+        raise ApiError(412, NO_SUCH_GROUP) from error
 
 
 async def attach(

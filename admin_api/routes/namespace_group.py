@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from admin_api.backend import AdminBackend
@@ -19,6 +19,7 @@ from admin_api.changes.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import without_doubles
 from admin_api.requests.names import is_name
+from admin_api.routes.callers import acting_for
 from coordinator.ports import NotFound, Origin, RelayedRequest
 
 FIELD: Final = "resource_group_name"
@@ -70,16 +71,8 @@ async def read(
         return None
     if not isinstance(group, str) or not is_name(group):
         raise ApiError(400, f"{FIELD}: must be a group's name, but is {json.dumps(group):.40}")
-    access = backend.access
-    if not access.is_admin_of(caller.actor, owner.tenant):
-        raise ApiError(
-            403, f"Role {caller.actor} is neither super-user nor admin of {owner.tenant}"
-        )
-    try:
-        await backend.coordinator_loop.run(backend.store.read_group(group))
-    except NotFound as error:
-        raise ApiError(412, NO_SUCH_GROUP) from error
-    caller = replace(caller, is_super_user=access.is_super_user(caller.actor))
+    caller = acting_for(owner.tenant, caller, backend)
+    await backend.coordinator_loop.run(definitions.require_group(backend, group, caller))
     return NamespacePut(owner, json.dumps(policies).encode(), group, caller)
 
 

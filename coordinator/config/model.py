@@ -110,8 +110,8 @@ class Config:
             Pulsar's tokenPublicKey; several, so that keys can be changed.
         auth_role_claim: the claim that holds the role, Pulsar's tokenAuthClaim.
         super_user_roles: roles that may do everything, as Pulsar's superUserRoles.
-        tenant_admins: tenant to the roles that may attach and detach it and its namespaces, and limit
-            its topics.
+        tenant_admins: tenant to the roles that may attach it, its namespaces and subscriptions to groups
+            that allow it, detach them, and limit its topics.
         broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist; for
             https the machine must trust its certificate.
         bus_service_url: pulsar:// URL for the report bus; the broker's internal listener, so that

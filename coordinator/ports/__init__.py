@@ -18,6 +18,7 @@ from coordinator.ports.errors import (
     BrokerUnreachable,
     GateGone,
     InUse,
+    NotAllowed,
     NotFound,
     PortError,
     Protected,
@@ -38,7 +39,14 @@ from coordinator.ports.gate import (
 )
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.recorder import Recorder, RecorderHealth
-from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
+from coordinator.ports.store import (
+    ANYTHING,
+    Anything,
+    Catalogue,
+    GroupStore,
+    Versioned,
+    check_allowed,
+)
 from coordinator.ports.tokens import TokenRefused, Verifier
 from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
 
@@ -66,6 +74,7 @@ __all__ = [
     "GroupStore",
     "InUse",
     "Membership",
+    "NotAllowed",
     "NotFound",
     "Origin",
     "PortError",
@@ -88,4 +97,5 @@ __all__ = [
     "Verifier",
     "VersionConflict",
     "Versioned",
+    "check_allowed",
 ]

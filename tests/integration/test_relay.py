@@ -8,6 +8,7 @@ import subprocess
 import pulsar
 import pytest
 
+from deploy.local.configuration import CLUSTER_NAME
 from tests.integration.world import World
 
 pytestmark = pytest.mark.cluster
@@ -40,7 +41,7 @@ def test_pulsar_admin_manages_tenants_namespaces_and_groups(world: World) -> Non
         ("resourcegroups", "create", group, "-mp", "900"),
         ("namespaces", "set-resource-group", "-rgn", group, namespace),
         ("namespaces", "remove-resource-group", namespace),
-        ("clusters", "list"),
+        ("clusters", "get", CLUSTER_NAME),
     ):
         done = admin(world, *arguments)
         assert done.returncode == 0, (arguments, done.stdout + done.stderr)

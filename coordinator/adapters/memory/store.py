@@ -29,6 +29,7 @@ from coordinator.ports import (
     StoreUnreachable,
     VersionConflict,
     Versioned,
+    check_allowed,
 )
 from coordinator.wire.audit import State, decode_audit_entry, encode_audit_entry
 from coordinator.wire.documents import encode_group, validate_name
@@ -112,7 +113,7 @@ class MemoryStore:
     ) -> None:
         """See `GroupStore`."""
         self.check_reachable()
-        self._find(group)
+        check_allowed(self._find(group).group, by)
         self._attach("tenants", self._tenants, validate_name(tenant), group, expected, by)
 
     async def attach_namespace(
@@ -127,7 +128,7 @@ class MemoryStore:
         """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
         self.check_reachable()
-        self._find(group)
+        check_allowed(self._find(group).group, by)
         self._attach("namespaces", self._namespaces, owner, group, expected, by)
 
     async def detach_tenant(
@@ -158,7 +159,7 @@ class MemoryStore:
     ) -> None:
         """See `GroupStore`."""
         self.check_reachable()
-        self._find(group)
+        check_allowed(self._find(group).group, by)
         kind = owner.kind
         self._attach(kind.value, self._owners[kind], owner.name, group, expected, by)
 
