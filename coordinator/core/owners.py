@@ -104,6 +104,26 @@ def attachments_of(
     )
 
 
+def number_attached(attachments: Attachments, tenant: str = "") -> int:
+    """Count the attached owners: a tenant, its namespaces and subscriptions; without a tenant, all."""
+    if not tenant:
+        return sum(
+            map(
+                len,
+                (
+                    attachments.tenants,
+                    attachments.namespaces,
+                    attachments.roles,
+                    attachments.subscriptions,
+                    attachments.clusters,
+                ),
+            )
+        )
+    namespaces = sum(name.startswith(f"{tenant}/") for name in attachments.namespaces)
+    subscriptions = sum(name.split("/", 2)[1] == tenant for name in attachments.subscriptions)
+    return (tenant in attachments.tenants) + namespaces + subscriptions
+
+
 class TrafficOwner(NamedTuple):
     """An owner of traffic that a group can be attached to, beside tenants and namespaces.
 

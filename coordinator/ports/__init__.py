@@ -39,8 +39,10 @@ from coordinator.ports.gate import (
 )
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.recorder import Recorder, RecorderHealth
+from coordinator.ports.shares import share_of, surplus
 from coordinator.ports.store import (
     ANYTHING,
+    ATTACHMENTS_MAX,
     Anything,
     Catalogue,
     GroupStore,
@@ -53,6 +55,7 @@ from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, 
 __all__ = [
     "ANONYMOUS",
     "ANYTHING",
+    "ATTACHMENTS_MAX",
     "AUDIT_LENGTH",
     "COLLECTED_EVERY_S",
     "COLLECTED_QUIETLY_EVERY_S",
@@ -98,4 +101,6 @@ __all__ = [
     "VersionConflict",
     "Versioned",
     "check_allowed",
+    "share_of",
+    "surplus",
 ]

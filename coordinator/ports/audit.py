@@ -57,4 +57,4 @@ class AuditEntry:
 
 
 AUDIT_LENGTH = 1_000
-"""Entries that the store keeps; the oldest are dropped."""
+"""Entries of super-users that the store keeps, and ten times those of a tenant's admins (shares)."""

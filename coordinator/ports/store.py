@@ -38,6 +38,10 @@ class Catalogue:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
+ATTACHMENTS_MAX = 200_000
+"""Owners of all kinds that may be attached; each sidecar knows all. PIP-82's sizing has 100,000."""
+
+
 def check_allowed(group: ResourceGroup, by: Origin) -> None:
     """Accept an author who may attach to a group: a super-user, or an admin of a tenant that it allows.
 
