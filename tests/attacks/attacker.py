@@ -107,6 +107,7 @@ def _many_producers(port: int, topic: str) -> None:
 WAYS: Final[dict[str, tuple[Work, int]]] = {
     "ACKs of 5 MB": (_pour(_nothing, _acks(2_500_000)), 4),
     "ACKs of 250 kB": (_pour(_consumer, _acks(125_000)), 4),
+    "ACKs of 10,000 messages": (_pour(_consumer, _acks(10_000)), 4),
     "ACKs of 2 kB": (_pour(_consumer, _acks(1_000) * 10), 4),
     "ACKs of 2 kB of no consumer": (_pour(_nothing, _acks(1_000, 9) * 10), 4),
     "FLOWs": (_pour(_consumer, peer.flow(1, 1) * 5_000), 4),

@@ -23,7 +23,11 @@ from coordinator.gate.protocol.own_frames import command_frame
 LARGE: Final = 1024
 """Bytes above which a command is read here; a shorter one is read in place (frames.py) and not copied."""
 
+IDS_MAX: Final = 10_000
+"""Message ids in one command; clients send a thousand at once, and the broker handles each."""
+
 _CONSUMER_ID: Final = 1
+_IDS: Final = {ACK: 3, REDELIVER: 2}
 _PACKAGE: Final = "pulsar_quota.gate"
 
 _Type = descriptor_pb2.FieldDescriptorProto
@@ -42,7 +46,7 @@ def rewrite(kind: int, data: bytes, start: int, end: int) -> tuple[int, bytes]:
     """Return the consumer id of an ACK or REDELIVER between two positions, and the frame to send for it.
 
     Raises:
-        MalformedFrame: it cannot be read, or has no consumer id.
+        MalformedFrame: it cannot be read, has no consumer id, or more than `IDS_MAX` message ids.
     """
     command = _CLASSES[kind]()
     try:
@@ -51,6 +55,8 @@ def rewrite(kind: int, data: bytes, start: int, end: int) -> tuple[int, bytes]:
         raise MalformedFrame(FrameFault.TRUNCATED_FIELD, str(error)) from None
     if not command.HasField(_name(_CONSUMER_ID)):
         raise MalformedFrame(FrameFault.MISSING_FIELD, f"number in field {_CONSUMER_ID}")
+    if len(getattr(command, _name(_IDS[kind]))) > IDS_MAX:
+        raise MalformedFrame(FrameFault.FIELDS, f"more than {IDS_MAX} message ids")
     command.DiscardUnknownFields()
     consumer_id: int = getattr(command, _name(_CONSUMER_ID))
     return consumer_id, command_frame(kind, command.SerializeToString())

@@ -81,6 +81,18 @@ def test_ids_of_any_number_reach_the_broker_as_they_were(
     assert client.sends(frame) == [frame]
 
 
+@pytest.mark.parametrize(("count", "passes"), [(10_000, True), (10_001, False)])
+def test_the_ids_of_a_command_are_bounded(bench: Bench, count: int, passes: bool) -> None:
+    """Ten times as many as clients send at once: the broker has work with each, however short it is."""
+    client = consuming(bench)
+    frame = command(10, (1, 1), (2, 0), *[(3, b"")] * count)
+    if passes:
+        assert client.sends(frame) == [frame]
+        return
+    with pytest.raises(MalformedFrame, match="more than 10000 message ids"):
+        client.sends(frame)
+
+
 def test_a_large_command_goes_on_as_it_was_read(bench: Bench) -> None:
     """The gate drops fields that no release knows, and writes a number of too many bytes anew."""
     client = consuming(bench)
