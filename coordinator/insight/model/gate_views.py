@@ -110,21 +110,6 @@ class ConnectionFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class StrandedClient:
-    """A client that looks a topic up again and again, and never opens it here.
-
-    Args:
-        host: its address.
-        topic: full name.
-        lookups: since it opened the topic last.
-    """
-
-    host: str
-    topic: str
-    lookups: int
-
-
-@dataclass(frozen=True, slots=True)
 class HoldView:
     """The messages that one limit has held since the start, of one class.
 
