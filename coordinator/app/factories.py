@@ -30,6 +30,7 @@ from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC
+from coordinator.native.engine.outside import BrokerCounters
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
@@ -130,7 +131,7 @@ def native(
 
 def reconciler(
     config: Config,
-    counters: MetricsCounters,
+    counters: BrokerCounters,
     gate: PassedCounters,
     clock: Clock,
     recorder: ParquetRecorder | None,
@@ -145,11 +146,10 @@ def reconciler(
         recorder: keeps what went round the gate; None keeps nothing.
     """
     return Reconciler(
-        config.broker_id,
         counters,
         gate,
         BrokerBook((*config.bus_topics, RESOURCE_USAGE_TOPIC)),
-        Reconciliation(config.cluster_group),
+        Reconciliation(config.broker_id, config.cluster_group),
         clock,
         interval_s=config.reconcile_seconds,
         part=config.reconcile_part,

@@ -34,7 +34,7 @@ class EscapeView:
     """tenant/namespace; (bus topics): of the coordinators themselves; (others): all further ones"""
     monitoring_class: MonitoringClass
     escaping: bool
-    """whether it goes on, at 1,000 bytes per second or more; never of (bus topics), where it is by design"""
+    """whether it goes on, at 1,000 bytes per second or more; not said of (bus topics)"""
     messages_per_second: float
     """now; 0 when it is over"""
     bytes_per_second: float

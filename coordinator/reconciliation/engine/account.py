@@ -1,14 +1,14 @@
 """Escaped traffic of one namespace and class, computed from the increases that broker and gate counted.
 
-*The unit.* Bytes decide. On brokers of 4.2.4 both ends count the same bytes, to the byte, of plain,
-batched, compressed, chunked and transactional traffic, published and dispatched: those of headers and
-payload as they are on the wire, which no client can misstate. Messages are what clients claim: a SEND of
-143 bytes whose command says a million is a million to the broker and 16 to the gate; one whose metadata
-say 40,000 is one to the broker and up to 40,000 to the gate. So messages are told beside the bytes, as
-far as the claims let them be known, and neither make an escape nor hide one.
+*The unit.* Bytes decide. Both ends count the same bytes, to the byte, of plain, batched, compressed,
+chunked and transactional traffic, published and dispatched (tried on 4.2.4): those of headers and payload
+on the wire, which no client can misstate. Messages are what clients claim: a SEND of 143 bytes whose
+command says a million is a million to the broker and 16 to the gate; one whose metadata say 40,000 is one
+to the broker and up to 40,000 to the gate. So messages are told beside the bytes, as far as the claims
+let them be known, and neither make an escape nor hide one.
 
-*The rule.* Let B be what the broker counted in a namespace, G what the gate passed, E what escaped (came or
-went another way), F what is in flight between the two and L what was lost there with a connection. The
+*The rule.* Let B be what the broker counted in a namespace, G what the gate passed, E what escaped (took
+another way), F what is in flight between the two and L what was lost there with a connection. The
 *difference* is
 
     D = B - G = E - F - L  of publishing, where the gate counts first,
@@ -16,17 +16,19 @@ went another way), F what is in flight between the two and L what was lost there
 
 E only grows. Of publishing F and L only subtract, so a rise of D above its highest value is escaped
 traffic, but for what was in flight at that value. Of dispatch F makes D rise and then fall back. The
-account keeps the highest D of the last `WINDOW_NS` (the *level*), at which what was in flight was counted
-best, and tells a rise above it that two readings in a row have seen and that is larger than the
-*uncertainty*. A told rise is subtracted from D, so that D is back at the level; a smaller one stays above
-it and adds to the next. Nothing is therefore told twice, and a slow leak is told late, not never.
+account keeps the highest D of the last `WINDOW_NS` (the *level*), and tells a rise above it that two
+readings in a row have seen and that is larger than the *uncertainty*. A told rise is subtracted from D,
+so that D is back at the level; a smaller one stays above it and adds to the next. Nothing is therefore
+told twice, and a slow leak is told late, not never.
 
 * *Skew.* The gate is read after the broker, so G has some bytes more than B could have: they can hide
   traffic for one reading, but not invent any.
 * *Losses* of publishing draw D down for good. When the old level leaves the window, the highest value
-  since then takes its place: traffic is told again after at most `WINDOW_NS`. Losses of dispatch, which is
-  what the broker had sent to a consumer whose connection broke, are told as escaped: a few megabytes
-  of a consumer that had stopped reading, hardly anything of others. They do not *go on*.
+  since then takes its place: traffic is told again after at most `WINDOW_NS`. So does the end of a
+  subscription, of which the broker lists nothing any more.
+* *Dispatch that does not arrive* is told as escaped: what waits for a consumer that has stopped reading,
+  or was lost with its connection. It is 11 MB at most for a consumer (a read of the broker's and the
+  buffers of sockets), and hardly anything for one that reads; it does not *go on*.
 * *Unknown increases* (counting.py) leave D where it is.
 * *The start.* The first `SETTLING` readings only find the level, as F is unknown there; a namespace that
   neither knew before starts from nothing, and its level is exact.

@@ -18,7 +18,7 @@ speak there without a gate by design; of a broker that lists no topics it has th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from coordinator.core.model import MonitoringClass
@@ -92,11 +92,8 @@ class BrokerBook:
             _, before = self._seen.get(key, (0, TopicCount(*key[:2])))
             self._seen[key] = (self._readings, count)
             namespace = BUS if self._is_bus(count) else count.namespace
-            for each, now, was in (
-                (MonitoringClass.PUBLISH, *map(_published, (count, before))),
-                (MonitoringClass.DISPATCH, *map(_dispatched, (count, before))),
-            ):
-                self._grow((namespace, each), now, was, is_whole=not count.topic)
+            for each, of in _COUNTS.items():
+                self._grow((namespace, each), of(count), of(before), is_whole=not count.topic)
 
     def end(self) -> Increases:
         """End the reading; return the increase in every row that it lists."""
@@ -137,12 +134,10 @@ class GateBook:
         return found
 
 
-def _published(count: TopicCount) -> Count:
-    return Count(count.messages, count.bytes)
-
-
-def _dispatched(count: TopicCount) -> Count:
-    return Count(count.out_messages, count.out_bytes)
+_COUNTS: Final[Mapping[MonitoringClass, Callable[[TopicCount], Count]]] = {
+    MonitoringClass.PUBLISH: lambda count: Count(count.messages, count.bytes),
+    MonitoringClass.DISPATCH: lambda count: Count(count.out_messages, count.out_bytes),
+}
 
 
 def _namespace_of(topic: str) -> str:

@@ -43,7 +43,7 @@ SERIES_MAX: Final = 1_000
 """The most rows with totals of their own."""
 
 SMALL: Final = 1_000
-"""Bytes per second below which escaped traffic goes without an alarm: brokers write as much themselves."""
+"""Bytes per second below which escaped traffic goes without an alarm; brokers write some themselves."""
 
 STEP: Final = 200
 """Accounts that are read before other tasks run: about 2 ms."""
@@ -78,8 +78,8 @@ def uncounted_view(namespace: str) -> UncountedView:
     name = printable(namespace)
     return UncountedView(
         namespace=name,
-        sentence=f"topics or subscriptions of {name} have names that the broker's metrics cannot hold (a "
-        "line feed, or a backslash at the end), so traffic of theirs that goes round the gate is not seen",
+        sentence=f"topics or subscriptions of {name} have names that the broker's metrics cannot hold "
+        "(a line feed, or a backslash at the end), so traffic of theirs round the gate is not seen",
         fix=_UNCOUNTED_FIX,
     )
 
@@ -89,11 +89,13 @@ class Reconciliation:
     """Every account.
 
     Args:
+        broker: the broker's name.
         cluster_group: the group that all traffic counts against; empty is none.
         accounts_max: the most accounts.
         series_max: the most rows with totals of their own.
     """
 
+    broker: str
     cluster_group: str = ""
     accounts_max: int = ACCOUNTS_MAX
     series_max: int = SERIES_MAX
@@ -160,7 +162,8 @@ class Reconciliation:
                 took_ns=took_ns,
                 now_ns=now_ns,
             )
-            self._tell(row, account, escaped)
+            if escaped != NOTHING:
+                self._tell(row, escaped)
             self._rates.pop(row, None)
             rate = account.rate() if account.goes_on(elapsed_ns, now_ns) else Rate()
             if rate.bytes >= SMALL and row in self._totals:
@@ -194,16 +197,16 @@ class Reconciliation:
         self._recorded = dict(self._totals)
         return tuple(found)
 
-    def sightings(self, broker: str) -> Iterator[AlarmCondition]:
+    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
         """Yield the conditions for alarms."""
         kind = AlarmKind.TRAFFIC_ROUND_THE_GATE
         for row, rate in self._rates.items():
             if row[0] != BUS:
-                subject = f"{broker} {row[0]} {row[1].value}"
-                yield AlarmCondition(kind, subject, f"{broker}: {sentence_of(row, rate)}")
+                subject = f"{self.broker} {row[0]} {row[1].value}"
+                yield AlarmCondition(kind, subject, f"{self.broker}: {sentence_of(row, rate)}")
         for namespace in self.uncounted:
-            text = f"{broker}: {uncounted_view(namespace).sentence}"
-            yield AlarmCondition(kind, f"{broker} {namespace} uncounted", text)
+            text = f"{self.broker}: {uncounted_view(namespace).sentence}"
+            yield AlarmCondition(kind, f"{self.broker} {namespace} uncounted", text)
 
     def rates(self) -> Mapping[Row, Rate]:
         """Return the rates that escape now, by resource group and class."""
@@ -235,9 +238,7 @@ class Reconciliation:
     def _rate(self, row: Row) -> Rate:
         return self._rates.get(row, Rate())
 
-    def _tell(self, row: Row, account: Account, escaped: Count) -> None:
-        if escaped == NOTHING:
-            return
+    def _tell(self, row: Row, escaped: Count) -> None:
         if row not in self._totals and len(self._totals) >= self.series_max:
             row = OTHERS, row[1]
         self._totals[row] = self._totals.get(row, NOTHING).plus(escaped)

@@ -7,13 +7,12 @@ with ``reconcile_seconds`` and ``reconcile_part``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.insight.model.alarms import AlarmCondition
 from coordinator.insight.model.reconciliation_views import EscapedTraffic, ReconciliationView
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.ports import Catalogue, Clock, PortError
@@ -40,7 +39,6 @@ class Reconciler:
     """Reconcile one broker and its gate.
 
     Args:
-        broker: the broker's name.
         counters: the broker's, by subscription.
         gate: the gate's counters.
         book: the broker's counters as of the last reading.
@@ -54,7 +52,6 @@ class Reconciler:
 
     def __init__(
         self,
-        broker: str,
         counters: BrokerCounters,
         gate: PassedCounters,
         book: BrokerBook,
@@ -65,7 +62,6 @@ class Reconciler:
         part: float,
         record: Callable[[Sequence[EscapedTraffic], int, int], None] | None = None,
     ) -> None:
-        self._broker = broker
         self._counters = counters
         self._gate = gate
         self._book = book
@@ -93,10 +89,6 @@ class Reconciler:
             escapes=tuple(accounts.escapes()),
             uncounted=tuple(map(uncounted_view, accounts.uncounted)),
         )
-
-    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
-        """Yield the conditions for alarms."""
-        return self.accounts.sightings(self._broker)
 
     async def run(self) -> None:
         """Reconcile for ever."""
