@@ -15,6 +15,7 @@ from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.reconciliation.engine.counting import ENDED
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.fields import BadReport
 
@@ -31,6 +32,8 @@ pulsar_out_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a"
 pulsar_out_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a",subscription="r"} 6
 pulsar_out_messages_total{namespace="t/n",topic="persistent://t/n/a",subscription="r",consumer_name="x"} 6
 pulsar_rate_in{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 2.2
+pulsar_broker_out_bytes_total{cluster="c",system_subscription="false"} 900
+pulsar_broker_out_bytes_total{cluster="c",system_subscription="true"} 77
 pulsar_in_messages_total{cluster="c",namespace="t/whole"} 12
 """
 
@@ -66,7 +69,13 @@ async def test_counters_of_what_passed_can_be_read_alone_by_subscription() -> No
     async with MetricsCounters("http://b", passed_only=True, transport=transport) as counters:
         reading = await counters.read()
 
-    found = {(count.topic, count.subscription): count[2:-1] for count in reading.topics}
+    *_, whole = (count for count in reading.topics if count.namespace == ENDED)
+    assert whole == TopicCount(ENDED, "", out_bytes=977)
+    found = {
+        (count.topic, count.subscription): count[2:-1]
+        for count in reading.topics
+        if count is not whole
+    }
     topic = "persistent://t/n/a"
     assert reading.started_s == 1795711186.672
     assert found[topic, ""] == (8344, 870760, 0, 0, 0, 0, 0)

@@ -18,6 +18,7 @@ from coordinator.adapters.broker.metrics_text import Lines, label_pattern, label
 from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.native.engine.counting import CounterReading, TopicCount
 from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.reconciliation.engine.counting import ENDED
 
 _TIMEOUT_S: Final = 10.0
 _PASSED_TIMEOUT_S: Final = 30.0
@@ -34,7 +35,10 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 _OF_SUBSCRIPTIONS: Final = ("out_messages", "out_bytes")
 _ALL: Final = Lines(*_FIELDS)
-_PASSED: Final = Lines(*(name for name in _FIELDS if name.startswith(("pulsar_in", "pulsar_out"))))
+_BROKER_OUT: Final = "pulsar_broker_out_bytes_total"
+_PASSED: Final = Lines(
+    _BROKER_OUT, *(name for name in _FIELDS if name.startswith(("pulsar_in", "pulsar_out")))
+)
 _STARTED: Final = Lines("process_start_time_seconds")
 _LABEL: Final = label_pattern(("namespace", "topic", "partition", "subscription", "consumer_name"))
 _UNCOUNTED_MAX: Final = 100
@@ -53,8 +57,9 @@ class MetricsCounters(WebServiceClient):
     Args:
         web_service_url: the broker's own web service.
         token: sent as bearer token; None sends none.
-        passed_only: read the counters of messages and bytes alone, those sent by subscription, and wait
-            for as long as readings may be apart (reconciliation/engine/spacing.py).
+        passed_only: read the counters of messages and bytes alone, those sent by subscription and, in
+            the row `ENDED`, of the whole broker; wait for as long as readings may be apart
+            (reconciliation/engine/spacing.py).
         transport: for tests; None is the network.
     """
 
@@ -115,9 +120,13 @@ def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL
     """
     text = b"\n%b\n" % text
     found = lines.find(text)
-    for name, labels, value in found:
-        labelled = labels_of(labels, _LABEL)
-        _add(_FIELDS[name.decode()], labelled, int(float(value)), sums, apart=lines is _PASSED)
+    for metric, labels, value in found:
+        name, number = metric.decode(), int(float(value))
+        if name == _BROKER_OUT:
+            whole = sums.setdefault((ENDED, "", ""), {"out_bytes": 0})
+            whole["out_bytes"] += number
+        else:
+            _add(_FIELDS[name], labels_of(labels, _LABEL), number, sums, apart=lines is _PASSED)
     for namespace in lines.cut_namespaces(text, len(found)):
         if len(uncounted) < _UNCOUNTED_MAX:
             uncounted.add(namespace)

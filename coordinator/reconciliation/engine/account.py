@@ -24,8 +24,9 @@ told twice, and a slow leak is told late, not never.
 * *Skew.* The gate is read after the broker, so G has some bytes more than B could have: they can hide
   traffic for one reading, but not invent any.
 * *Losses* of publishing draw D down for good. When the old level leaves the window, the highest value
-  since then takes its place: traffic is told again after at most `WINDOW_NS`. So does the end of a
-  subscription, of which the broker lists nothing any more.
+  since then takes its place: traffic is told again after at most `WINDOW_NS`. A SEND that the broker
+  refuses, such as one with a wrong checksum, is such a loss, and so is the end of a subscription, of
+  which the broker lists nothing any more (counting.py, `ENDED`).
 * *Dispatch that does not arrive* is told as escaped: what waits for a consumer that has stopped reading,
   or was lost with its connection. It is 11 MB at most for a consumer (a read of the broker's and the
   buffers of sockets), and hardly anything for one that reads; it does not *go on*.
@@ -79,7 +80,6 @@ class Rate(NamedTuple):
 
 class _Reading(NamedTuple):
     at_ns: int
-    #: Told so far, and the rise above the level.
     risen: Count
 
 
@@ -181,9 +181,7 @@ class Account:
         rest = self.difference.less(self.told)
         self._messages.read(rest.messages, now_ns, settles=settles)
         self._bytes.read(rest.bytes, now_ns, settles=settles)
-        self._readings.append(
-            _Reading(now_ns, self.told.plus(Count(self._messages.rise, self._bytes.rise)))
-        )
+        self._readings.append(_Reading(now_ns, self.risen))
         if self._bytes.lasting <= self.uncertainty:
             return NOTHING
         escaped = Count(self._messages.take(), self._bytes.take())
@@ -192,6 +190,11 @@ class Account:
         self._gap_ns = gap_ns if gap_ns <= GAP_MAX_NS else 0
         self._told_ns = now_ns
         return escaped
+
+    @property
+    def risen(self) -> Count:
+        """Told so far, and the rise above the level."""
+        return self.told.plus(Count(self._messages.rise, self._bytes.rise))
 
     def goes_on(self, interval_ns: int, now_ns: int) -> bool:
         """Return whether traffic goes round the gate now, again and again.

@@ -12,6 +12,11 @@ Both ends count by namespace and class, and their counters grow until they begin
 * The gate's counter falls when it forgot a namespace (`NAMESPACES_MAX` of gate/limits/namespaces.py):
   unknown. So is every increase while the gate counts namespaces together (`GATE_OTHERS`).
 
+A subscription that ends takes along what it was sent since the last reading, and one that begins and ends
+between two readings is never listed. The broker's count of all its dispatched bytes has them. What it has
+more than the gate passed and the accounts of namespaces found is a row of its own, `ENDED`, in bytes; a
+topic that is unloaded makes that count fall.
+
 No name is left out. The coordinators' own topics have a row of their own, `BUS`, as sidecars and brokers
 speak there without a gate by design; of a broker that lists no topics it has their whole namespaces.
 """
@@ -29,6 +34,11 @@ REMEMBERED: Final = 30
 
 BUS: Final = "(bus topics)"
 """Stands for the topics that coordinators and brokers use among themselves; no namespace is named so."""
+
+ENDED: Final = "(ended subscriptions)"
+"""Stands for the subscriptions that the broker does not list any more."""
+
+ENDED_ROW: Final = (ENDED, MonitoringClass.DISPATCH)
 
 GATE_OTHERS: Final = "(others)/(others)"
 """The gate's name of the namespaces that it counts together."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from coordinator.core.model import Attachments, MonitoringClass
 from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
@@ -28,6 +28,8 @@ from coordinator.insight.model.reconciliation_views import (
 from coordinator.reconciliation.engine.account import Account, Rate
 from coordinator.reconciliation.engine.counting import (
     BUS,
+    ENDED,
+    ENDED_ROW,
     GATE_OTHERS,
     NOTHING,
     Count,
@@ -82,6 +84,18 @@ def uncounted_view(namespace: str) -> UncountedView:
         "(a line feed, or a backslash at the end), so traffic of theirs round the gate is not seen",
         fix=_UNCOUNTED_FIX,
     )
+
+
+class _Span(NamedTuple):
+    """The time of a reading: that of the one before, its own, and how long the broker's answer took."""
+
+    since_ns: int | None
+    now_ns: int
+    took_ns: int
+
+    @property
+    def elapsed_ns(self) -> int:
+        return 0 if self.since_ns is None else self.now_ns - self.since_ns
 
 
 @dataclass(slots=True)
@@ -139,35 +153,46 @@ class Reconciliation:
             uncounted: namespaces of which the broker's answer misses topics.
         """
         self.uncounted = tuple(sorted(uncounted))
-        before_ns, self._read_ns = self._read_ns, now_ns
-        elapsed_ns = 0 if before_ns is None else now_ns - before_ns
+        span = _Span(self._read_ns, now_ns, took_ns)
+        self._read_ns = now_ns
         self.readings += 1
         self.left_out = 0
         gate = self._gate.read(gate_totals)
+        #: Dispatched as far as the gate and the accounts of dispatch know.
+        known: Count | None = NOTHING
         named = broker.keys() | gate.keys() | self._accounts.keys()
         for number, row in enumerate(sorted(named, key=_name), 1):
             if not number % STEP:
                 yield
-            namespace, monitoring_class = row
-            if namespace == GATE_OTHERS:
-                continue
-            account = self._accounts.get(row) or self._open(row, before_ns)
-            if account is None:
-                continue
-            is_apart = gate.get((GATE_OTHERS, monitoring_class), NOTHING) == NOTHING
-            escaped = account.read(
-                broker.get(row, NOTHING) if is_apart else None,
-                gate.get(row, NOTHING),
-                elapsed_ns=elapsed_ns,
-                took_ns=took_ns,
-                now_ns=now_ns,
-            )
-            if escaped != NOTHING:
-                self._tell(row, escaped)
-            self._rates.pop(row, None)
-            rate = account.rate() if account.goes_on(elapsed_ns, now_ns) else Rate()
-            if rate.bytes >= SMALL and row in self._totals:
-                self._rates[row] = rate
+            passed = gate.get(row, NOTHING)
+            risen = NOTHING
+            if row[0] not in (GATE_OTHERS, ENDED):
+                is_apart = gate.get((GATE_OTHERS, row[1]), NOTHING) == NOTHING
+                counted = broker.get(row, NOTHING) if is_apart else None
+                risen = self._read_row(row, counted, passed, span)
+            if row[1] is MonitoringClass.DISPATCH and known is not None:
+                known = None if passed is None else known.plus(passed).plus(risen)
+        if ENDED_ROW in broker:
+            in_bytes = None if known is None else Count(0, known.bytes)
+            self._read_row(ENDED_ROW, broker[ENDED_ROW], in_bytes, span)
+
+    def _read_row(self, row: Row, broker: Count | None, gate: Count | None, span: _Span) -> Count:
+        """Read one account; return by how much its escaped traffic rose, told or not."""
+        account = self._accounts.get(row) or self._open(row, span.since_ns)
+        if account is None:
+            return NOTHING
+        before = account.risen
+        escaped = account.read(
+            broker, gate, elapsed_ns=span.elapsed_ns, took_ns=span.took_ns, now_ns=span.now_ns
+        )
+        if escaped != NOTHING:
+            self._tell(row, escaped)
+        self._rates.pop(row, None)
+        goes_on = account.goes_on(span.elapsed_ns, span.now_ns)
+        rate = account.rate() if goes_on else Rate()
+        if rate.bytes >= SMALL and row in self._totals:
+            self._rates[row] = rate
+        return account.risen.less(before)
 
     def escapes(self) -> Iterator[EscapeView]:
         """Yield every row that escaped, the largest rate first."""

@@ -9,8 +9,14 @@ import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
 from coordinator.insight.model.alarms import AlarmKind
-from coordinator.insight.model.reconciliation_views import EscapedTraffic
-from coordinator.reconciliation.engine.counting import BUS, GATE_OTHERS, Count, Row
+from coordinator.insight.model.reconciliation_views import EscapedTraffic, EscapeView
+from coordinator.reconciliation.engine.counting import (
+    BUS,
+    ENDED_ROW,
+    GATE_OTHERS,
+    Count,
+    Row,
+)
 from coordinator.reconciliation.engine.reconciliation import OTHERS, SMALL, STEP, Reconciliation
 
 STEP_NS = 2 * NANOS_PER_SECOND
@@ -163,6 +169,39 @@ def test_further_rows_are_told_together() -> None:
         (OTHERS, PUBLISH): 300,
         (OTHERS, DISPATCH): 200,
     }
+
+
+def test_what_ended_subscriptions_were_sent_round_the_gate_is_told_in_bytes() -> None:
+    """By the broker's count of all, less what the gate passed and what accounts find."""
+    played = Played()
+    through, round_it, unlisted = 300, 200, 100
+    for _ in range(5):
+        played.step({("t/a", DISPATCH): 0, ENDED_ROW: 0})
+    played.step(
+        {("t/a", DISPATCH): through + round_it, ENDED_ROW: through + round_it + unlisted},
+        {("t/a", DISPATCH): through},
+        times=4,
+    )
+    found = by_row(played)
+    assert {row: each.bytes for row, each in found.items()} == {
+        ("t/a", DISPATCH): 600 * SIZE,
+        ENDED_ROW: 300 * SIZE,
+    }
+    assert found[ENDED_ROW].escaping
+
+
+def test_readers_of_the_gate_that_end_do_not_hide_what_others_are_sent() -> None:
+    """The broker lists nothing of them any more, so that less than nothing seems to have escaped."""
+    played = Played()
+    for _ in range(5):
+        played.step({("t/a", DISPATCH): 0, ENDED_ROW: 0})
+    played.step({("t/a", DISPATCH): 200, ENDED_ROW: 500}, {("t/a", DISPATCH): 300}, times=4)
+    assert {row: each.bytes for row, each in by_row(played).items()} == {ENDED_ROW: 600 * SIZE}
+
+
+def by_row(played: Played) -> dict[Row, EscapeView]:
+    """Everything that was told."""
+    return {(each.namespace, each.monitoring_class): each for each in played.all.escapes()}
 
 
 def test_each_message_is_recorded_once() -> None:
