@@ -33,7 +33,7 @@ pytestmark = pytest.mark.cluster
 BROKER = "broker-1"
 RATE = 200
 SEEN_WITHIN_S = 10.0
-OFTEN = {"reconcile_seconds": 2.0, "reconcile_part": 0.25}
+OFTEN = {"reconcile_seconds": 1.0, "reconcile_part": 0.25}
 """A cluster of tests has many topics, and other work."""
 LARGE = bytes(2 * LEAST)
 RECEIPT, SEND_ERROR = 7, 8
@@ -48,7 +48,7 @@ _QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 def sidecars_that_reconcile(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sidecars]:
-    """Sidecars that compare the counters every other second."""
+    """Sidecars that compare the counters once a second."""
     with Sidecars(cluster, tmp_path_factory.mktemp("reconciling"), OFTEN) as sidecars:
         sidecars.start()
         yield sidecars
@@ -163,6 +163,26 @@ def test_a_consumer_at_the_brokers_own_port_is_told_to_the_byte(reconciled: Worl
         )
 
 
+def test_readers_that_end_at_once_are_told_as_such(reconciled: World) -> None:
+    """At the broker's own port, each for a few messages; an alarm tells of them while they go on."""
+    topic = reconciled.topic_of[BROKER]
+    with closing(own_port(reconciled)) as client, closing(at_gates(reconciled)) as through:
+        producer = through.create_producer(topic, batching_enabled=False)
+        for _ in range(20):
+            producer.send(LARGE)
+
+        def read_and_end() -> bool:
+            reader = client.create_reader(topic, pulsar.MessageId.earliest)
+            for _ in range(20):
+                reader.read_next(30_000)
+            reader.close()
+            subject = f"{BROKER} (ended subscriptions) Dispatch"
+            told = reconciled.get("/quota/v1/alarms", at=BROKER)
+            return any(each["subject"] == subject and each["state"] == "firing" for each in told)
+
+        eventually(read_and_end, "the alarm fires")
+
+
 @pytest.mark.parametrize("local_name", ["__change_events", "__transaction_buffer_snapshot"])
 def test_a_producer_of_a_system_topic_at_the_brokers_own_port_is_told(
     reconciled: World, local_name: str
@@ -237,28 +257,34 @@ def test_clients_of_gates_are_never_told(reconciled: World) -> None:
         ),
         {"batching_enabled": False, "chunking_enabled": True},
     ]
+    topic = reconciled.topic_of[BROKER]
+    read_again(reconciled, 3)  # of what an earlier test's clients did
+    before = ended(reconciled)
     with closing(at_gates(reconciled)) as client:
-        for topic in reconciled.topic_of.values():
-            exclusive = client.subscribe(topic, "exclusive")
-            shared = client.subscribe(topic, "shared", consumer_type=pulsar.ConsumerType.Shared)
-            reader = client.create_reader(topic, pulsar.MessageId.latest)
-            for kind in kinds:
-                producer = client.create_producer(topic, **kind)
-                contents = (
-                    [b"x" * 100] * 100 if "chunking_enabled" not in kind else [bytes(6 << 20)]
-                )
-                for content in contents:
-                    producer.send_async(content, lambda *_: None)
-                producer.flush()
-                producer.close()
-                for _ in contents:
-                    assert exclusive.receive(30_000) and shared.receive(30_000)  # noqa: PT018
-                    assert reader.read_next(30_000)
-            reader.close()
-            exclusive.unsubscribe()
-        read_again(reconciled, 5)
-        found = [escaped(reconciled, name) for name in reconciled.topic_of]
-    assert found == [{}] * len(found)
+        exclusive = client.subscribe(topic, "exclusive")
+        shared = client.subscribe(topic, "shared", consumer_type=pulsar.ConsumerType.Shared)
+        reader = client.create_reader(topic, pulsar.MessageId.latest)
+        for kind in kinds:
+            producer = client.create_producer(topic, **kind)
+            contents = [bytes(6 << 20)] if "chunking_enabled" in kind else [bytes(100)] * 100
+            for content in contents:
+                producer.send_async(content, lambda *_: None)
+            producer.flush()
+            producer.close()
+            for _ in contents:
+                exclusive.receive(30_000)
+                shared.receive(30_000)
+                reader.read_next(30_000)
+        reader.close()
+        exclusive.unsubscribe()
+    read_again(reconciled, 4)
+    assert (escaped(reconciled), ended(reconciled)) == ({}, before)
+
+
+def ended(world: World) -> int:
+    """The bytes that the broker's sidecar has told of ended subscriptions."""
+    rows = world.get("/quota/v1/reconciliation", at=BROKER)["escapes"]
+    return sum(row["bytes"] for row in rows if row["namespace"] == "(ended subscriptions)")
 
 
 def test_bus_topics_are_told_without_an_alarm(reconciled: World) -> None:
