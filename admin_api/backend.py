@@ -278,7 +278,7 @@ class Reconciling(Protocol):
 
     @property
     def accounts(self) -> Reconciliation:
-        """What escapes, by group."""
+        """The accounts of escaped traffic."""
         ...
 
     def view(self) -> ReconciliationView:

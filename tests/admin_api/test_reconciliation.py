@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
 from coordinator.insight.model.answer import read
 from coordinator.insight.model.reconciliation_views import ReconciliationView
-from coordinator.reconciliation.engine.counting import Count
+from coordinator.reconciliation.engine.counting import Volume
 from coordinator.reconciliation.engine.reconciliation import FIX, Reconciliation
 from tests.admin_api.world import World
 
@@ -20,14 +20,14 @@ def accounts_of_an_escape() -> Reconciliation:
     made = Reconciliation("broker-1", attachments=Attachments({}, {"t/n": "orders"}))
     row = "t/n", MonitoringClass.PUBLISH
     for number in range(_READINGS):
-        increases = {row: Count(400, 40_000)} if number else {}
+        increases = {row: Volume(400, 40_000)} if number else {}
         for _ in made.read(increases, {}, took_ns=0, now_ns=number * 2 * NANOS_PER_SECOND):
             pass
     return made
 
 
 def view_of(accounts: Reconciliation) -> ReconciliationView:
-    """What a sidecar with these accounts answers."""
+    """The answer of a sidecar with these accounts."""
     return ReconciliationView(
         on=True,
         interval_seconds=2.0,

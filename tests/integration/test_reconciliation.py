@@ -143,7 +143,7 @@ class Publishing(Background):
 
 
 def test_a_consumer_at_the_brokers_own_port_is_told_to_the_byte(reconciled: World) -> None:
-    """What it gets of messages that came through the gate; the gate's own consumer is not."""
+    """It gets the messages that came through the gate, as a consumer of the gate does."""
     topic, number = reconciled.topic_of[BROKER], 50
     with closing(at_gates(reconciled)) as client, closing(own_port(reconciled)) as round_it:
         through = client.subscribe(topic, "through")

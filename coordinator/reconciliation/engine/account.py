@@ -46,7 +46,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.reconciliation.engine.counting import NOTHING, Count
+from coordinator.reconciliation.engine.counting import NOTHING, Volume
 
 WINDOW_NS: Final = 120 * NANOS_PER_SECOND
 """For how long a level counts: longer than any client waits for a broker that stands still."""
@@ -80,7 +80,7 @@ class Rate(NamedTuple):
 
 class _Reading(NamedTuple):
     at_ns: int
-    risen: Count
+    risen: Volume
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class _Level:
         return taken
 
 
-class Account:
+class NamespaceAccount:
     """One namespace and class.
 
     Args:
@@ -154,13 +154,13 @@ class Account:
 
     def read(
         self,
-        broker: Count | None,
-        gate: Count | None,
+        broker: Volume | None,
+        gate: Volume | None,
         *,
         elapsed_ns: int,
         took_ns: int,
         now_ns: int,
-    ) -> Count:
+    ) -> Volume:
         """Take the increases since the last reading; return what is told as escaped.
 
         Args:
@@ -184,7 +184,7 @@ class Account:
         self._readings.append(_Reading(now_ns, self.risen))
         if self._bytes.lasting <= self.uncertainty:
             return NOTHING
-        escaped = Count(self._messages.take(), self._bytes.take())
+        escaped = Volume(self._messages.take(), self._bytes.take())
         self.told = self.told.plus(escaped)
         gap_ns = 0 if self._told_ns is None else now_ns - self._told_ns
         self._gap_ns = gap_ns if gap_ns <= GAP_MAX_NS else 0
@@ -192,9 +192,9 @@ class Account:
         return escaped
 
     @property
-    def risen(self) -> Count:
+    def risen(self) -> Volume:
         """Told so far, and the rise above the level."""
-        return self.told.plus(Count(self._messages.rise, self._bytes.rise))
+        return self.told.plus(Volume(self._messages.rise, self._bytes.rise))
 
     def goes_on(self, interval_ns: int, now_ns: int) -> bool:
         """Return whether traffic goes round the gate now, again and again.

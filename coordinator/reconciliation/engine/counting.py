@@ -47,28 +47,28 @@ Row = tuple[str, MonitoringClass]
 """A namespace, or what stands for one, and a class: the key under which both ends are compared."""
 
 
-class Count(NamedTuple):
+class Volume(NamedTuple):
     """Messages and bytes."""
 
     messages: int = 0
     bytes: int = 0
 
-    def plus(self, other: Count) -> Count:
+    def plus(self, other: Volume) -> Volume:
         """Return the sum."""
-        return Count(self.messages + other.messages, self.bytes + other.bytes)
+        return Volume(self.messages + other.messages, self.bytes + other.bytes)
 
-    def less(self, other: Count) -> Count:
+    def less(self, other: Volume) -> Volume:
         """Return the difference."""
-        return Count(self.messages - other.messages, self.bytes - other.bytes)
+        return Volume(self.messages - other.messages, self.bytes - other.bytes)
 
-    def fell(self, before: Count) -> bool:
+    def fell(self, before: Volume) -> bool:
         """Return whether the counter began anew after this earlier value."""
         return self.messages < before.messages or self.bytes < before.bytes
 
 
-NOTHING: Final = Count()
+NOTHING: Final = Volume()
 
-Increases = Mapping[Row, Count | None]
+Increases = Mapping[Row, Volume | None]
 """The increases between two readings; None is unknown, and a row that is not there has none."""
 
 
@@ -88,7 +88,7 @@ class BrokerBook:
         #: The counter of each namespace, topic and subscription, and the reading that listed it last.
         self._seen: dict[tuple[str, str, str], tuple[int, TopicCount]] = {}
         self._readings = 0
-        self._found: dict[Row, Count | None] = {}
+        self._found: dict[Row, Volume | None] = {}
 
     def begin(self) -> None:
         """Begin a reading."""
@@ -112,7 +112,7 @@ class BrokerBook:
             del self._seen[key]
         return self._found
 
-    def _grow(self, row: Row, now: Count, was: Count, *, is_whole: bool) -> None:
+    def _grow(self, row: Row, now: Volume, was: Volume, *, is_whole: bool) -> None:
         found = self._found.get(row, NOTHING)
         fell = now.fell(was)
         if self._readings == 1 or found is None or (fell and is_whole):
@@ -130,23 +130,23 @@ class GateBook:
     """The gate's counters as of the last reading, by namespace and class."""
 
     def __init__(self) -> None:
-        self._last: Mapping[Row, Count] | None = None
+        self._last: Mapping[Row, Volume] | None = None
 
-    def read(self, totals: Mapping[Row, Count]) -> Increases:
+    def read(self, totals: Mapping[Row, Volume]) -> Increases:
         """Return the increase in every row of either reading."""
         last, self._last = self._last, totals
         if last is None:
             return dict.fromkeys(totals)
-        found: dict[Row, Count | None] = {}
+        found: dict[Row, Volume | None] = {}
         for row in totals.keys() | last.keys():
             was, now = last.get(row, NOTHING), totals.get(row, NOTHING)
             found[row] = None if now.fell(was) else now.less(was)
         return found
 
 
-_COUNTS: Final[Mapping[MonitoringClass, Callable[[TopicCount], Count]]] = {
-    MonitoringClass.PUBLISH: lambda count: Count(count.messages, count.bytes),
-    MonitoringClass.DISPATCH: lambda count: Count(count.out_messages, count.out_bytes),
+_COUNTS: Final[Mapping[MonitoringClass, Callable[[TopicCount], Volume]]] = {
+    MonitoringClass.PUBLISH: lambda count: Volume(count.messages, count.bytes),
+    MonitoringClass.DISPATCH: lambda count: Volume(count.out_messages, count.out_bytes),
 }
 
 

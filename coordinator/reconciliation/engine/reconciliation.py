@@ -25,17 +25,17 @@ from coordinator.insight.model.reconciliation_views import (
     EscapeView,
     UncountedView,
 )
-from coordinator.reconciliation.engine.account import Account, Rate
+from coordinator.reconciliation.engine.account import NamespaceAccount, Rate
 from coordinator.reconciliation.engine.counting import (
     BUS,
     ENDED,
     ENDED_ROW,
     GATE_OTHERS,
     NOTHING,
-    Count,
     GateBook,
     Increases,
     Row,
+    Volume,
 )
 
 ACCOUNTS_MAX: Final = 20_000
@@ -119,13 +119,13 @@ class Reconciliation:
     left_out: int = 0
     #: Namespaces, in order, of which the last reading missed topics.
     uncounted: tuple[str, ...] = ()
-    _accounts: dict[Row, Account] = field(default_factory=dict)
+    _accounts: dict[Row, NamespaceAccount] = field(default_factory=dict)
     _gate: GateBook = field(default_factory=GateBook)
     _read_ns: int | None = None
     #: What escaped since the start, by row; further ones are `OTHERS`.
-    _totals: dict[Row, Count] = field(default_factory=dict)
+    _totals: dict[Row, Volume] = field(default_factory=dict)
     #: What of it was taken to be recorded.
-    _recorded: dict[Row, Count] = field(default_factory=dict)
+    _recorded: dict[Row, Volume] = field(default_factory=dict)
     #: The rates of the rows in which it goes on.
     _rates: dict[Row, Rate] = field(default_factory=dict)
 
@@ -137,7 +137,7 @@ class Reconciliation:
     def read(
         self,
         broker: Increases,
-        gate_totals: Mapping[Row, Count],
+        gate_totals: Mapping[Row, Volume],
         *,
         took_ns: int,
         now_ns: int,
@@ -159,7 +159,7 @@ class Reconciliation:
         self.left_out = 0
         gate = self._gate.read(gate_totals)
         #: Dispatched as far as the gate and the accounts of dispatch know.
-        known: Count | None = NOTHING
+        known: Volume | None = NOTHING
         named = broker.keys() | gate.keys() | self._accounts.keys()
         for number, row in enumerate(sorted(named, key=_name), 1):
             if not number % STEP:
@@ -173,10 +173,12 @@ class Reconciliation:
             if row[1] is MonitoringClass.DISPATCH and known is not None:
                 known = None if passed is None else known.plus(passed).plus(risen)
         if ENDED_ROW in broker:
-            in_bytes = None if known is None else Count(0, known.bytes)
+            in_bytes = None if known is None else Volume(0, known.bytes)
             self._read_row(ENDED_ROW, broker[ENDED_ROW], in_bytes, span)
 
-    def _read_row(self, row: Row, broker: Count | None, gate: Count | None, span: _Span) -> Count:
+    def _read_row(
+        self, row: Row, broker: Volume | None, gate: Volume | None, span: _Span
+    ) -> Volume:
         """Read one account; return by how much its escaped traffic rose, told or not."""
         account = self._accounts.get(row) or self._open(row, span.since_ns)
         if account is None:
@@ -263,12 +265,12 @@ class Reconciliation:
     def _rate(self, row: Row) -> Rate:
         return self._rates.get(row, Rate())
 
-    def _tell(self, row: Row, escaped: Count) -> None:
+    def _tell(self, row: Row, escaped: Volume) -> None:
         if row not in self._totals and len(self._totals) >= self.series_max:
             row = OTHERS, row[1]
         self._totals[row] = self._totals.get(row, NOTHING).plus(escaped)
 
-    def _open(self, row: Row, since_ns: int | None) -> Account | None:
+    def _open(self, row: Row, since_ns: int | None) -> NamespaceAccount | None:
         """Return a new account, or None if there is no room for it."""
         if len(self._accounts) >= self.accounts_max:
             self._accounts = {
@@ -277,7 +279,7 @@ class Reconciliation:
         if len(self._accounts) >= self.accounts_max:
             self.left_out += 1
             return None
-        account = self._accounts[row] = Account(since_ns)
+        account = self._accounts[row] = NamespaceAccount(since_ns)
         return account
 
 

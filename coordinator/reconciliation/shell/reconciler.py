@@ -16,7 +16,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.insight.model.reconciliation_views import EscapedTraffic, ReconciliationView
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.ports import Catalogue, Clock, PortError
-from coordinator.reconciliation.engine.counting import BrokerBook, Count, Row
+from coordinator.reconciliation.engine.counting import BrokerBook, Row, Volume
 from coordinator.reconciliation.engine.reconciliation import Reconciliation, uncounted_view
 from coordinator.reconciliation.engine.spacing import Spacing
 
@@ -130,7 +130,7 @@ class Reconciler:
             await asyncio.sleep(0)
         for _ in self.accounts.read(
             self._book.end(),
-            {row: Count(*found) for row, found in totals.items()},
+            {row: Volume(*found) for row, found in totals.items()},
             took_ns=now_ns - began_ns,
             now_ns=now_ns,
             uncounted=reading.uncounted,

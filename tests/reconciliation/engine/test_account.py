@@ -15,9 +15,9 @@ from coordinator.reconciliation.engine.account import (
     LEAST,
     SETTLING,
     WINDOW_NS,
-    Account,
+    NamespaceAccount,
 )
-from coordinator.reconciliation.engine.counting import NOTHING, Count
+from coordinator.reconciliation.engine.counting import NOTHING, Volume
 
 STEP_NS = 2 * NANOS_PER_SECOND
 TOOK_NS = NANOS_PER_SECOND // 50
@@ -29,7 +29,7 @@ LEAST_MESSAGES = LEAST // SIZE
 class Played:
     """An account, fed every two seconds with what a namespace's clients did."""
 
-    account: Account = field(default_factory=lambda: Account(0))
+    account: NamespaceAccount = field(default_factory=lambda: NamespaceAccount(0))
     now_ns: int = 0
     #: Counted by one end and not by the other at the last reading.
     in_flight: int = 0
@@ -52,8 +52,8 @@ class Played:
         """Read once; return the messages that were told."""
         self.now_ns += STEP_NS
         told = self.account.read(
-            Count(counted, counted * SIZE),
-            Count(passed, passed * SIZE),
+            Volume(counted, counted * SIZE),
+            Volume(passed, passed * SIZE),
             elapsed_ns=STEP_NS,
             took_ns=TOOK_NS,
             now_ns=self.now_ns,
@@ -81,7 +81,7 @@ def test_escaped_traffic_is_told_whole_by_the_second_reading_that_sees_it() -> N
     assert played.account.rate().messages == pytest.approx(200)
     assert played.account.rate().bytes == pytest.approx(200 * SIZE)
     assert played.publish(400) == 400
-    assert played.account.told == Count(1_600, 1_600 * SIZE)
+    assert played.account.told == Volume(1_600, 1_600 * SIZE)
 
 
 def test_the_rate_is_right_within_ten_seconds() -> None:
@@ -120,11 +120,11 @@ def test_what_escapes_once_is_told_and_does_not_go_on() -> None:
 def test_claims_neither_hide_bytes_nor_make_any() -> None:
     """The gate counts 40,000 messages a SEND that the broker counts as one, or the other way round."""
     for counted, passed in ((1, 40_000), (1_000_000, 16)):
-        account = Account(0)
+        account = NamespaceAccount(0)
         for reading in range(1, 4):
             account.read(
-                Count(counted, 150),
-                Count(passed, 150),
+                Volume(counted, 150),
+                Volume(passed, 150),
                 elapsed_ns=STEP_NS,
                 took_ns=TOOK_NS,
                 now_ns=reading * STEP_NS,
@@ -132,8 +132,8 @@ def test_claims_neither_hide_bytes_nor_make_any() -> None:
         assert account.told == NOTHING
         for reading in range(4, 6):
             account.read(
-                Count(counted + 50, 150 + 6_550),
-                Count(passed, 150),
+                Volume(counted + 50, 150 + 6_550),
+                Volume(passed, 150),
                 elapsed_ns=STEP_NS,
                 took_ns=TOOK_NS,
                 now_ns=reading * STEP_NS,
@@ -213,7 +213,7 @@ def test_an_unknown_increase_is_no_escaped_traffic() -> None:
     played.publish(400)
     played.now_ns += STEP_NS
     times = {"elapsed_ns": STEP_NS, "took_ns": TOOK_NS, "now_ns": played.now_ns}
-    unknown = Count(5_000, 500_000)
+    unknown = Volume(5_000, 500_000)
     assert played.account.read(None, unknown, **times) == NOTHING
     assert played.account.read(unknown, None, **times) == NOTHING
     assert [played.publish(400) for _ in range(3)] == [0] * 3
@@ -221,7 +221,7 @@ def test_an_unknown_increase_is_no_escaped_traffic() -> None:
 
 def test_a_namespace_with_earlier_traffic_finds_its_level_first() -> None:
     """Messages in flight at the first reading are not told; those that escape later are."""
-    played = Played(Account())
+    played = Played(NamespaceAccount())
     played.in_flight = 500
     assert [played.publish(400, in_flight=flight) for flight in (200, 0, 100)] == [0] * SETTLING
     assert [played.publish(400) for _ in range(10)] == [0] * 10
@@ -308,7 +308,7 @@ def test_no_more_of_dispatch_is_told_than_escaped_if_all_arrives_by_the_next_rea
 
 def test_noise_of_hours_is_never_told() -> None:
     """Bursts, flights and rare losses, without any escaped traffic."""
-    random, played = Random(24), Played(Account())
+    random, played = Random(24), Played(NamespaceAccount())
     for _ in range(5_000):
         passed = random.choice((0, 10, 400, 20_000))
         flight = round(passed * random.random() * 0.12)

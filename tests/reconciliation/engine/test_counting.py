@@ -11,9 +11,9 @@ from coordinator.reconciliation.engine.counting import (
     NOTHING,
     REMEMBERED,
     BrokerBook,
-    Count,
     GateBook,
     Increases,
+    Volume,
 )
 
 SPACE = "t/n"
@@ -56,21 +56,21 @@ def test_the_topics_of_a_namespace_add_up() -> None:
     book = BrokerBook()
     read(book, topic("a", 5, 50), topic("b", 7, 70))
     found = read(book, topic("a", 8, 90), topic("b", 7, 70))
-    assert found == {(SPACE, PUBLISH): Count(3, 40), (SPACE, DISPATCH): NOTHING}
+    assert found == {(SPACE, PUBLISH): Volume(3, 40), (SPACE, DISPATCH): NOTHING}
 
 
 def test_a_topic_that_fell_began_anew() -> None:
     """As after an unload: its whole value was counted since."""
     book = BrokerBook()
     read(book, topic("a", 1_000, 10_000))
-    assert read(book, topic("a", 4, 40))[SPACE, PUBLISH] == Count(4, 40)
+    assert read(book, topic("a", 4, 40))[SPACE, PUBLISH] == Volume(4, 40)
 
 
 def test_a_topic_that_was_loaded_since_counts_whole() -> None:
     """Its counter began at 0."""
     book = BrokerBook()
     read(book)
-    assert read(book, topic("a", 4, 40))[SPACE, PUBLISH] == Count(4, 40)
+    assert read(book, topic("a", 4, 40))[SPACE, PUBLISH] == Volume(4, 40)
 
 
 def test_a_topic_that_a_reading_left_out_does_not_count_twice() -> None:
@@ -79,7 +79,7 @@ def test_a_topic_that_a_reading_left_out_does_not_count_twice() -> None:
     read(book, topic("a", 1_000, 10_000))
     for _ in range(REMEMBERED):
         read(book)
-    assert read(book, topic("a", 1_003, 10_030))[SPACE, PUBLISH] == Count(3, 30)
+    assert read(book, topic("a", 1_003, 10_030))[SPACE, PUBLISH] == Volume(3, 30)
 
 
 def test_a_topic_that_is_gone_is_forgotten_in_the_end() -> None:
@@ -96,8 +96,8 @@ def test_the_end_of_a_subscription_does_not_make_the_others_count_anew() -> None
     """Each has a counter of its own, as the broker lists them."""
     book = BrokerBook()
     read(book, sent("old", 1_000, 10_000), sent("audit", 500, 5_000))
-    assert read(book, sent("old", 1_007, 10_070))[SPACE, DISPATCH] == Count(7, 70)
-    assert read(book, sent("old", 1_007, 10_070), sent("new", 3, 30))[SPACE, DISPATCH] == Count(
+    assert read(book, sent("old", 1_007, 10_070))[SPACE, DISPATCH] == Volume(7, 70)
+    assert read(book, sent("old", 1_007, 10_070), sent("new", 3, 30))[SPACE, DISPATCH] == Volume(
         3, 30
     )
 
@@ -107,7 +107,7 @@ def test_a_namespace_that_fell_has_an_unknown_increase() -> None:
     book = BrokerBook()
     read(book, TopicCount(SPACE, "", 1_000, 10_000))
     assert read(book, TopicCount(SPACE, "", 900, 9_000))[SPACE, PUBLISH] is None
-    assert read(book, TopicCount(SPACE, "", 950, 9_500))[SPACE, PUBLISH] == Count(50, 500)
+    assert read(book, TopicCount(SPACE, "", 950, 9_500))[SPACE, PUBLISH] == Volume(50, 500)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_no_name_of_a_topic_is_left_out(name: str) -> None:
     """Any client may publish there at the broker's own port."""
     book = BrokerBook()
     read(book, topic(name, 5, 50))
-    assert read(book, topic(name, 900, 9_000))[SPACE, PUBLISH] == Count(895, 8_950)
+    assert read(book, topic(name, 900, 9_000))[SPACE, PUBLISH] == Volume(895, 8_950)
 
 
 def test_bus_topics_have_a_row_of_their_own_and_their_neighbours_have_not() -> None:
@@ -129,20 +129,20 @@ def test_bus_topics_have_a_row_of_their_own_and_their_neighbours_have_not() -> N
         TopicCount("ops/bus", BUS_TOPIC, 4, 40),
         TopicCount("ops/bus", "persistent://ops/bus/other", 2, 20),
     )
-    assert (found[BUS, PUBLISH], found["ops/bus", PUBLISH]) == (Count(4, 40), Count(2, 20))
-    assert read(book, TopicCount("ops/bus", "", 9, 90))[BUS, PUBLISH] == Count(9, 90)
+    assert (found[BUS, PUBLISH], found["ops/bus", PUBLISH]) == (Volume(4, 40), Volume(2, 20))
+    assert read(book, TopicCount("ops/bus", "", 9, 90))[BUS, PUBLISH] == Volume(9, 90)
 
 
 def test_the_gates_first_reading_knows_no_increase() -> None:
     """It may have passed messages before."""
     book, a, b = GateBook(), ("a", PUBLISH), ("b", DISPATCH)
-    assert book.read({a: Count(5, 50)}) == {a: None}
-    assert book.read({a: Count(7, 70), b: Count(1, 10)}) == {a: Count(2, 20), b: Count(1, 10)}
+    assert book.read({a: Volume(5, 50)}) == {a: None}
+    assert book.read({a: Volume(7, 70), b: Volume(1, 10)}) == {a: Volume(2, 20), b: Volume(1, 10)}
 
 
 def test_a_namespace_that_the_gate_forgot_has_an_unknown_increase() -> None:
     """Its counter fell, or is gone."""
     book, a, b = GateBook(), ("a", PUBLISH), ("b", PUBLISH)
-    book.read({a: Count(5, 50), b: Count(6, 60)})
-    assert book.read({a: Count(2, 20)}) == {a: None, b: None}
-    assert book.read({a: Count(3, 30)}) == {a: Count(1, 10)}
+    book.read({a: Volume(5, 50), b: Volume(6, 60)})
+    assert book.read({a: Volume(2, 20)}) == {a: None, b: None}
+    assert book.read({a: Volume(3, 30)}) == {a: Volume(1, 10)}

@@ -14,8 +14,8 @@ from coordinator.reconciliation.engine.counting import (
     BUS,
     ENDED_ROW,
     GATE_OTHERS,
-    Count,
     Row,
+    Volume,
 )
 from coordinator.reconciliation.engine.reconciliation import OTHERS, SMALL, STEP, Reconciliation
 
@@ -44,8 +44,8 @@ class Played:
             self.steps = sum(
                 1
                 for _ in self.all.read(
-                    {row: Count(each, SIZE * each) for row, each in counted.items()},
-                    {row: Count(each, SIZE * each) for row, each in self.totals.items()},
+                    {row: Volume(each, SIZE * each) for row, each in counted.items()},
+                    {row: Volume(each, SIZE * each) for row, each in self.totals.items()},
                     took_ns=0,
                     now_ns=self.now_ns,
                 )
@@ -91,7 +91,7 @@ def test_the_alarm_ends_with_the_traffic() -> None:
 
 @pytest.mark.parametrize("namespace", ["pulsar/system", "pulsar/10.0.0.7:8080", "public/functions"])
 def test_no_namespace_is_exempt(namespace: str) -> None:
-    """Whatever Pulsar itself uses it for."""
+    """Pulsar's own ones are compared as all others are."""
     played = Played()
     played.step({(namespace, PUBLISH): 900}, times=3)
     assert len(list(played.all.sightings(0))) == 1

@@ -75,7 +75,7 @@ class Site:
 
 
 async def test_the_gate_is_asked_after_the_broker() -> None:
-    """So that what it passed meanwhile can hide traffic for one reading and not invent any."""
+    """Traffic in between can then hide other traffic for one reading, and not invent any."""
     site = Site()
     await site.reconciler().read()
     assert site.asked == ["broker", "gate"]
