@@ -1,14 +1,15 @@
 """Reconciliation of one broker: the account of every namespace and class, and what escaped of it.
 
 Nothing is exempt by its name. Brokers themselves write a little without a client, to any namespace: 175
-bytes for a change of a topic's policies, 80 bytes for a health check, as much again for each broker that
-reads it (4.2.4). This is counted and shown like all else; what is below `SMALL`, a stated rate, goes
-without an alarm. The row `BUS` has no alarm, as all its traffic goes round gates by design: what others
-than sidecars publish there is dropped and told by the alarm ForeignReports.
+bytes for a change of a topic's policies, 80 bytes for a health check, as much again for each broker
+that reads it; and compaction reads its topic twice, by a subscription that any client may name (4.2.4).
+This is counted and shown like all else; what is below `SMALL`, a stated rate, goes without an alarm.
+The row `BUS` has no alarm, as all its traffic goes round gates by design: what others than sidecars
+publish there is dropped and told by the alarm ForeignReports.
 
 Bounds: at most `ACCOUNTS_MAX` accounts; an idle one makes room for a new one, and a row without room is
-not reconciled and counted (`left_out`). At most `SERIES_MAX` rows have totals of their
-own; what escapes in further ones is told as `OTHERS`, without an alarm.
+not reconciled and counted (`left_out`). At most `SERIES_MAX` rows have totals of their own; what
+escapes in further ones is told as `OTHERS`, without an alarm.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ OTHERS: Final = "(others)"
 
 FIX: Final = (
     "give clients the gates' addresses, and close the broker's own port to all but brokers and sidecars; "
-    "docs/ways.md says how for proxies, WebSocket, Functions and compaction"
+    "docs/ways.md says how for proxies, WebSocket and Functions, and how compaction looks"
 )
 _UNCOUNTED_FIX: Final = (
     "list the namespace's topics and their subscriptions (pulsar-admin topics), and delete these"
@@ -274,7 +275,9 @@ class Reconciliation:
         """Return a new account, or None if there is no room for it."""
         if len(self._accounts) >= self.accounts_max:
             self._accounts = {
-                row: account for row, account in self._accounts.items() if not account.is_idle()
+                known: account
+                for known, account in self._accounts.items()
+                if known in self._rates or not account.is_idle()
             }
         if len(self._accounts) >= self.accounts_max:
             self.left_out += 1
