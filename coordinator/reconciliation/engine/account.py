@@ -25,11 +25,12 @@ told twice, and a slow leak is told late, not never.
   traffic for one reading, but not invent any.
 * *Losses* of publishing draw D down for good. When the old level leaves the window, the highest value
   since then takes its place: traffic is told again after at most `WINDOW_NS`. A SEND that the broker
-  refuses, such as one with a wrong checksum, is such a loss, and so is the end of a subscription, of
-  which the broker lists nothing any more (counting.py, `ENDED`).
+  refuses, such as one with a wrong checksum, is such a loss: it hides no more than the gate has charged
+  for nothing. So is the end of a subscription, which the broker does not list any more; what that would
+  hide is in the row `ENDED` (counting.py).
 * *Dispatch that does not arrive* is told as escaped: what waits for a consumer that has stopped reading,
-  or was lost with its connection. It is 11 MB at most for a consumer (a read of the broker's and the
-  buffers of sockets), and hardly anything for one that reads; it does not *go on*.
+  or was lost with its connection. Of a consumer that stopped it was 11 MB in a trial (a read of the
+  broker's, and the buffers of sockets), of one that reads it is hardly anything; it does not *go on*.
 * *Unknown increases* (counting.py) leave D where it is.
 * *The start.* The first `SETTLING` readings only find the level, as F is unknown there; a namespace that
   neither knew before starts from nothing, and its level is exact.
