@@ -186,13 +186,21 @@ def _holds(holds: Iterable[HoldView]) -> Iterator[Metric]:
         )
         for unit in Unit
     }
+    debts = GaugeMetricFamily(
+        "pulsar_quota_debt_seconds",
+        "Time of a limit that is taken in advance; explain and the log say by whom.",
+        labels=_SCOPE,
+        unit="seconds",
+    )
     for held in islice(holds, 2 * MAX_SCOPES):  # two classes
         labels = [held.scope, held.name, held.monitoring_class.value]
         buckets = list(zip(_BOUNDS, accumulate(held.counts), strict=True))
+        debts.add_metric(labels, held.owed_ns / NANOS_PER_SECOND)
         times.add_metric(labels, buckets=buckets, sum_value=held.held_ns / NANOS_PER_SECOND)
         for unit, count in held.throttles.items():
             throttles[unit].add_metric(labels, count)
     yield times
+    yield debts
     yield from throttles.values()
 
 

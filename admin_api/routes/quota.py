@@ -23,7 +23,13 @@ from admin_api.requests.conditions import etag_of
 from admin_api.requests.names import LimitedName
 from admin_api.routes.common import Backend, coordinator_router, link_next
 from admin_api.schemas.definitions import AttachmentsBody, Definition
-from coordinator.core.model import NANOS_PER_SECOND, Attachments, Dimension, ResourceGroup
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Attachments,
+    Dimension,
+    MonitoringClass,
+    ResourceGroup,
+)
 from coordinator.core.topics import names_scalable
 from coordinator.core.transfer.tree_rules import children_of
 from coordinator.insight.model.answer import NANOS_PER_MILLI
@@ -43,6 +49,8 @@ from coordinator.insight.model.views import (
 )
 from coordinator.native.engine.views import NativeState
 from coordinator.ports import NotFound, Versioned
+
+_DELIVERIES = {MonitoringClass.PUBLISH: "publish", MonitoringClass.DISPATCH: "delivery"}
 
 router = coordinator_router("/quota/v1", "quota")
 
@@ -188,6 +196,7 @@ async def explain(
             view,
             would_change=backend.views.would_change(name, dimension, broker),
             delayed=await _of_delayed(backend, view),
+            debt=await _debt(backend, view),
             slack=_slack(backend, view),
             round_the_gate=_round_the_gate(backend, view),
             roles=await _roles(backend, view),
@@ -317,6 +326,18 @@ def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]
         return ()
     accounts = backend.reconciling.accounts
     return accounts.sentences_of(view.group, view.dimension.monitoring_class)
+
+
+async def _debt(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
+    """Return who took much of the limit in advance at the own gate, while it is not paid for."""
+    if view.broker != backend.views.health().broker:
+        return ()
+    of = view.dimension.monitoring_class
+    return tuple(
+        held.debtor.sentence(_DELIVERIES[of], held.owed_ns)
+        for held in await backend.gate.holds()
+        if held.debtor and held.owed_ns and (held.name, held.monitoring_class) == (view.group, of)
+    )
 
 
 async def _roles(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:

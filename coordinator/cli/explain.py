@@ -169,6 +169,7 @@ def _further(explanation: Explanation) -> Iterator[str]:
     if explanation.would_change:
         yield f"This would change it: {'; '.join(explanation.would_change)}."
     yield from explanation.delayed
+    yield from explanation.debt
     if explanation.slack:
         yield explanation.slack
     yield from explanation.round_the_gate

@@ -159,6 +159,8 @@ class Config:
             PIP-82's example is 0.1.
         burst_seconds: how much of a local limit may be saved up. Small, since the bursts of all brokers
             add up.
+        debt_seconds: how much of a local limit a message or batch may take in advance; if it costs more,
+            its sender or its consumer pays for it in instalments.
         limit_mode: how limits of groups and of the broker are enforced: bucket lets messages pass evenly;
             window gives each second the whole rate at once, and what is beyond it waits for the next
             second, as a managed Pulsar does.
@@ -332,6 +334,7 @@ class Config:
     complete_report_rounds: int = 300
     report_change_ratio: float = 0.05
     burst_seconds: float = 0.05
+    debt_seconds: float = 5.0
     limit_mode: str = "bucket"
     topic_limit_mode: str = "bucket"
     topic_limit_check_seconds: float = 0.05

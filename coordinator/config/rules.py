@@ -49,6 +49,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "complete_report_rounds": (1, 100_000),
     "report_change_ratio": (0.0, 1.0),
     "burst_seconds": (0.001, 10.0),
+    "debt_seconds": (0.1, 60.0),
     "topic_limit_check_seconds": (0.005, 1.0),
     "held_bytes_max": (6 * 1024 * 1024, 2**31),
     "pending_publish_requests_max": (0, 1_000_000),

@@ -79,6 +79,19 @@ class Target:
             if sample.name == f"pulsar_quota_{name}" and labels.items() <= sample.labels.items()
         )
 
+    def debt_s(self) -> float:
+        """The longest debt of a group at `BROKER`'s gate, in seconds."""
+        text = self.world.http.get(f"{self.world.sidecars.admin_url(BROKER)}/metrics").text
+        return max(
+            (
+                sample.value
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+                if sample.name == "pulsar_quota_debt_seconds"
+            ),
+            default=0.0,
+        )
+
     def measure(self) -> None:
         """Begin a measurement."""
         self.counted, self.began_s = self.published(), time.monotonic()

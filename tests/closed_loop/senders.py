@@ -9,6 +9,7 @@ from itertools import count, takewhile
 
 from coordinator.gate.limits.admission import AdmissionQueue, Limiter
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.service_order import ClientTurns
 
 SECOND_NS = 1_000_000_000
 
@@ -61,11 +62,14 @@ class Sender:
         self._next = next(arrivals, _NEVER)
         self._window = window
         self._held: deque[tuple[int, int]] = deque()
+        #: Messages of the first frame held that are paid for.
+        self._paid = 0
         self._now_ns = 0
         #: Messages that passed, and the longest that one has waited, in seconds.
         self.passed = 0
         self.waited_s = 0.0
         # What the queue asks of a waiter.
+        self.client = ClientTurns()
         self.turn = (0, 0)
         self.served_until_ns: dict[Limiter, int] = {}
         self.waits_for: Limiter | None = None
@@ -100,6 +104,11 @@ class Sender:
         self.waits_for = limiter
 
     @property
+    def passes_next(self) -> bool:
+        """Whether its next release lets a frame pass, and is no instalment."""
+        return self._paid + self.next_cost()[0] == self._held[0][1]
+
+    @property
     def gives_up_ns(self) -> int | None:
         """Never: the groups of these tests hold what is above their limits."""
         return None
@@ -108,9 +117,12 @@ class Sender:
         """See `gives_up_ns`."""
 
     def next_cost(self) -> tuple[int, int]:
-        """Messages and bytes of the first frame held."""
+        """Messages and bytes of the first frame held, or of an instalment of it."""
         _, messages = self._held[0]
-        return messages, messages
+        if all(limiter.lends(messages, messages) for limiter in self.needed):
+            return messages - self._paid, messages - self._paid
+        most = min(limiter.instalment[0] for limiter in self.needed)
+        return min(messages - self._paid, most), min(messages - self._paid, most)
 
     @property
     def held_since_ns(self) -> int:
@@ -118,7 +130,11 @@ class Sender:
         return self._held[0][0]
 
     def release(self) -> bool:
-        """Send the first frame held on its way; tell whether there is more."""
+        """Send the first frame held on its way, or pay for a part of it; tell whether there is more."""
+        self._paid += self.next_cost()[0]
+        if self._paid < self._held[0][1]:
+            return True
+        self._paid = 0
         self._pass(*self._held.popleft(), self._now_ns)
         return bool(self._held)
 

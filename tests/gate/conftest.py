@@ -22,6 +22,7 @@ from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.metering import MeteredLimiter, Taken
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
     PARTICIPANTS_MAX,
@@ -76,6 +77,7 @@ class Client:
         self.refusals: list[tuple[RefusalReason, str]] = []
         self.exemptions: list[str] = []
         self.migrations: list[str] = []
+        self.debts: list[tuple[str, Taken]] = []
         self.session = Session(
             bench.groups,
             bench.queue,
@@ -101,6 +103,10 @@ class Client:
     def migrated(self, url: str) -> None:
         """See `ConnectionAudit`."""
         self.migrations.append(url)
+
+    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+        """See `ConnectionAudit`."""
+        self.debts.append((limiter.counter.group, taken))
 
     def sends(self, *frames: bytes) -> list[bytes]:
         """The client sends this in one piece; returned is what reaches the broker by it."""

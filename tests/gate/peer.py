@@ -97,6 +97,11 @@ def send(
     return frame(head, payload)
 
 
+def size_of(frame_: bytes) -> int:
+    """Return the bytes behind the command, which limits count."""
+    return len(frame_) - 8 - int.from_bytes(frame_[4:8], "big")
+
+
 def receipt(producer_id: int = 1, sequence_id: int = 0) -> bytes:
     """SEND_RECEIPT."""
     return command(7, (1, producer_id), (2, sequence_id), (3, message((1, 5), (2, sequence_id))))

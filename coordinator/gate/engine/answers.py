@@ -67,6 +67,7 @@ class BrokerAnswers:
         end: called with a participant that the broker ended.
         shape: called with a limited consumer and the entries that pass to it.
         now_ns: the time of the call that is being handled.
+        charge: takes the bytes of metadata that were read, for the account of the turn.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class BrokerAnswers:
         end: Callable[[Producer | Consumer], object],
         shape: Callable[[Consumer, Entries], None],
         now_ns: Callable[[], int],
+        *,
+        charge: Callable[[int], None],
     ) -> None:
         self._participants = participants
         self._addresses = addresses
@@ -84,6 +87,7 @@ class BrokerAnswers:
         self._end = end
         self._shape = shape
         self._now_ns = now_ns
+        self._charge = charge
 
     def handlers(self) -> dict[int, Handler]:
         """Return the handlers by command type."""
@@ -162,6 +166,7 @@ class BrokerAnswers:
         else:
             if metadata_end > len(data):
                 return metadata_end
+            self._charge(metadata_end - metadata)
             messages, permits = payload.read_delivered(data, metadata, metadata_end, frame_end)
         if unacknowledged is not None:
             permits = min(permits, unacknowledged)

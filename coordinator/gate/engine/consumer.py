@@ -10,6 +10,9 @@ A broker may be slow, for example when it reads a backlog from disks. It would t
 before the next one takes effect. So several slices may be out at once, as tokens come: the *reach* of the
 consumer. The reach begins with one slice and doubles with every slice that is used. It ends where all
 consumers together have as many permits out as one alone may have.
+
+What an entry cost beyond what its limit lends, the consumer owes (dispatch.py): it waits in the queue as
+for permits, and pays an instalment in each turn, until it may ask for permits again.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from coordinator.gate.engine.participant import Participant
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.limits.group import Group
+from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.protocol.commands import PERMITS_MAX
 
 _SLICES_AT_ONCE: Final = 2
@@ -47,12 +51,13 @@ class Consumer(Participant[DispatchLimiter]):
     Args:
         topic: the topic that it consumes.
         subscription: the name of its subscription.
+        client: the turns of its client.
         shared: whether its subscription is Shared or Key_Shared.
         grant: sends the broker a FLOW with this number of permits.
     """
 
     __slots__ = (
-        "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
+        "_entry_bytes", "_entry_messages", "_expected", "_grant", "_owes", "_persistent", "_promised",
         "_reach", "_slice", "consumer_id", "held_since_ns", "limited", "permits", "shared",
         "subscription", "withheld",
     )  # fmt: skip
@@ -62,11 +67,12 @@ class Consumer(Participant[DispatchLimiter]):
         consumer_id: int,
         topic: str,
         subscription: str,
+        client: ClientTurns,
         *,
         shared: bool,
         grant: Callable[[int, int], None],
     ) -> None:
-        super().__init__(topic)
+        super().__init__(topic, client)
         self.consumer_id = consumer_id
         self._grant = grant
         self.subscription = subscription
@@ -84,6 +90,8 @@ class Consumer(Participant[DispatchLimiter]):
         self._reach = 0
         #: Promised entries that have not come yet.
         self._expected = 0
+        #: Messages and bytes that it owes, by limiter.
+        self._owes: dict[DispatchLimiter, tuple[int, int]] = {}
         #: Messages and bytes expected of each promised entry.
         self._promised = (0, 0)
         #: Expected size of its entries: that of the largest recent one; 0 is unknown.
@@ -97,9 +105,21 @@ class Consumer(Participant[DispatchLimiter]):
         """Whether permits wait for tokens."""
         return self.waits_for is not None
 
+    @property
+    def needed(self) -> tuple[DispatchLimiter, ...]:
+        """The limiter that it owes most of all, or those that must admit its permits."""
+        return (next(iter(self._owes)),) if self._owes else self.limiters
+
+    @property
+    def passes_next(self) -> bool:
+        """Whether the next release gives permits, and is no instalment."""
+        return not self._owes
+
     def attach(self, groups: tuple[Group, ...]) -> None:
         """Count for these groups from now on; the consumer must not wait if the groups differ."""
         super().attach(groups)
+        for limiter in self._owes.keys() - set(self.limiters):
+            limiter.take_over(*self._owes.pop(limiter))
         self.limited = self.withheld > 0 or self._has_limit()
 
     @staticmethod
@@ -121,6 +141,7 @@ class Consumer(Participant[DispatchLimiter]):
         for limiter in self.limiters:
             limiter.passed(entries.messages, entries.size, largest, now_ns)
             limiter.keep(*kept)
+            self._charge(limiter, entries, expected)
         self._expected -= expected
         # Raise the estimate at once and lower it slowly: too small an estimate sends out too many
         # permits.
@@ -128,9 +149,28 @@ class Consumer(Participant[DispatchLimiter]):
         self._entry_bytes = max(largest[1], (3 * self._entry_bytes + largest[1]) >> 2)
         return entries.messages < kept[0] or entries.size < kept[1]
 
+    def _charge(self, limiter: DispatchLimiter, entries: Entries, expected: int) -> None:
+        """Charge what entries cost beyond what was promised: to its turn, or to itself what is lent."""
+        messages, size = limiter.lend(entries.messages, entries.size)
+        if messages or size:
+            owed = self._owes.get(limiter, (0, 0))
+            self._owes[limiter] = owed[0] + messages, owed[1] + size
+        beyond_ns = limiter.beyond_ns(
+            entries.messages - messages, entries.size - size, expected, self._promised
+        )
+        if beyond_ns:
+            served_ns = self.served_until_ns.get(limiter, 0)
+            self.served_until_ns[limiter] = self.client.add(limiter, served_ns, beyond_ns)
+
     def ask(self, queue: AdmissionQueue, now_ns: int) -> None:
-        """Wait in the queue for the next slice of permits, if it is due."""
-        if not self.withheld or self.waiting:
+        """Wait in the queue for the next slice of permits, if it is due, or to pay what it owes."""
+        if self.waiting:
+            return
+        if self._owes:
+            self.held_since_ns = now_ns
+            queue.wait(self, now_ns)
+            return
+        if not self.withheld:
             return
         if self.withheld <= -self.permits:
             self._pass_on(self.withheld)  # pays for a large batch and lets nothing out
@@ -184,13 +224,33 @@ class Consumer(Participant[DispatchLimiter]):
         return UNKNOWN, UNKNOWN
 
     def next_cost(self) -> tuple[int, int]:
-        """Return the messages and bytes that the next slice is expected to let out."""
+        """Return the messages and bytes expected of the next slice, or those of an instalment."""
+        if self._owes:
+            return self._instalment(self.needed[0])
         messages, size = self._entry()
         entries = max(0, self._next_out() - self._expected)  # the others were promised before
         return messages * entries, size * entries
 
+    def _instalment(self, limiter: DispatchLimiter) -> tuple[int, int]:
+        owed, most = self._owes[limiter], limiter.instalment
+        return min(owed[0], most[0]), min(owed[1], most[1])
+
+    def _pay(self, limiter: DispatchLimiter) -> None:
+        """Pay an instalment of what it owes."""
+        (messages, size), owed = self._instalment(limiter), self._owes[limiter]
+        limiter.repay(messages, size)
+        self._owes[limiter] = owed[0] - messages, owed[1] - size
+        if self._owes[limiter] == (0, 0):
+            del self._owes[limiter]
+
     def release(self) -> bool:
-        """Pass on the permits of the next slice, or all that are withheld if there is no limit."""
+        """Pass on the permits of the next slice, or all that are withheld if there is no limit.
+
+        A consumer that owes pays an instalment in place of that.
+        """
+        if self._owes:
+            self._pay(self.needed[0])
+            return bool(self._owes) or (self.withheld > 0 and self._is_time())
         if not self._has_limit():
             self._pass_on(self.withheld)
             self.limited = False

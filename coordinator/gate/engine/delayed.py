@@ -13,6 +13,7 @@ from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.payload import Published
 from coordinator.gate.protocol.stream import Decision, FrameVerdict
@@ -37,12 +38,15 @@ class DelayingProducer(Producer):
         self,
         producer_id: int,
         topic: str,
+        client: ClientTurns,
         *,
         remote: str | None,
-        forward: Callable[[bytes, int], None],
+        forward: Callable[[Producer, bytes, Cost | None], None],
         overdue: Callable[[Producer, int], None],
     ) -> None:
-        super().__init__(producer_id, topic, remote=remote, forward=forward, overdue=overdue)
+        super().__init__(
+            producer_id, topic, client, remote=remote, forward=forward, overdue=overdue
+        )
         self.all_limiters: tuple[PublishLimiter, ...] = ()
 
     def counts_for(self, groups: tuple[Group, ...]) -> bool:

@@ -3,9 +3,8 @@
 * **SENDs** that the limits refuse are held, and so is every later frame of their producer, its
   CLOSE_PRODUCER included. Order within a producer is therefore the order of arrival.
 * **Held bytes are bounded** per connection and on all of them together, the memory that holding a frame
-  takes beside its bytes included, and so are SENDs without an answer; see ``throttle``. A large frame
-  that must arrive in full before it can be held counts with its whole size from its first byte on, so
-  that frames under way on many connections stay within the bound together. A frame that does not fit is
+  takes beside its bytes included, and so are SENDs without an answer; see ``throttle``. Of a large frame
+  that must arrive in full before it can be held, what has arrived counts. A frame that does not fit is
   not decoded, and the client is read no further until half of each exceeded bound is free. While the
   client owes the broker an answer to AUTH_CHALLENGE, twice as much is held, to get at the answer behind
   it.
@@ -29,6 +28,7 @@ from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.metering import TOLD_NS, MeteredLimiter, Taken
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
@@ -54,6 +54,7 @@ class HoldBuffer:
             not.
         final_error: returns the error to a SEND that the client takes for final; None if it has none.
         exempted: told of a producer that counts against no group, once the broker has accepted it.
+        indebted: told of a limit that is taken in advance, and what took it.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -72,6 +73,7 @@ class HoldBuffer:
         is_challenged: Callable[[], bool],
         final_error: Callable[[], int | None],
         exempted: Callable[[ProducerCommand], None],
+        indebted: Callable[[MeteredLimiter, Taken], None],
     ) -> None:
         self._groups = groups
         self._queue = queue
@@ -83,6 +85,7 @@ class HoldBuffer:
         self._buffer = buffer
         self._refusals = refusals
         self._is_challenged = is_challenged
+        self._indebted = indebted
         self.overdue = OverdueSends(
             queue,
             answer=answer,
@@ -93,13 +96,14 @@ class HoldBuffer:
         )
         self.participants = Participants(
             groups,
-            producer_type,
-            bounds.participants_max,
-            self._forward,
-            self.overdue.add,
-            self._grant,
-            self._ask,
-            exempted,
+            producer_type=producer_type,
+            participants_max=bounds.participants_max,
+            forward=self._forward,
+            overdue=self.overdue.add,
+            grant=self._grant,
+            permitted=self._ask,
+            exempted=exempted,
+            client_of=queue.client_of,
         )
         self.throttle = Throttle(counters.throttles)
         #: The time of the call that is being handled.
@@ -135,26 +139,37 @@ class HoldBuffer:
         return FrameVerdict.TAKEN
 
     def has_room_for_unfinished(self, size: int) -> bool:
-        """Return whether a frame of this size may be awaited and held; stop reading if not."""
-        return self._has_room(size + HELD_FRAME_OVERHEAD)
-
-    def count_unfinished(self, size: int) -> None:
-        """Count the awaited frame with its whole size; 0 ends the count of the last one."""
-        taken = size + HELD_FRAME_OVERHEAD if size else 0
-        if taken != self._unfinished_bytes:
-            self._count_held(taken - self._unfinished_bytes)
-            self._unfinished_bytes = taken
-
-    def _has_room(self, size: int) -> bool:
-        """Return whether this size may replace the awaited frame's; stop reading if not."""
-        unfinished = self._unfinished_bytes
-        held = self.held_bytes - unfinished
+        """Return whether this much of an unfinished frame may be kept; stop reading if not."""
+        size += HELD_FRAME_OVERHEAD
+        held = self.held_bytes - self._unfinished_bytes
         if held and held + size > self._held_bytes_max:
             self.stop(ThrottleReason.HELD_BYTES)
             return False
-        if not self._buffer.has_room(size, in_place_of=unfinished):
-            self._buffer.when_relieved(self._released)
-            self.stop(ThrottleReason.PUBLISH_BUFFER)
+        if not self._buffer.has_room_for_unfinished(self._released, size):
+            self._wait_for_buffer(unfinished=True)
+            return False
+        return True
+
+    def count_unfinished(self, size: int) -> None:
+        """Count what has arrived of the awaited frame; 0 ends the count of the last one."""
+        taken = size + HELD_FRAME_OVERHEAD if size else 0
+        if taken != self._unfinished_bytes:
+            self.held_bytes += taken - self._unfinished_bytes
+            self._unfinished_bytes = taken
+            self._buffer.count_unfinished(self._released, taken)
+
+    def _wait_for_buffer(self, *, unfinished: bool) -> None:
+        self._buffer.when_relieved(self._released, unfinished=unfinished)
+        self.stop(ThrottleReason.PUBLISH_BUFFER)
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether a whole frame of this size may be held; stop reading if not."""
+        held = self.held_bytes - self._unfinished_bytes
+        if held and held + size > self._held_bytes_max:
+            self.stop(ThrottleReason.HELD_BYTES)
+            return False
+        if not self._buffer.has_room(size):
+            self._wait_for_buffer(unfinished=False)
             return False
         return True
 
@@ -173,15 +188,16 @@ class HoldBuffer:
     def _is_over(self, reason: ThrottleReason) -> bool:
         """Return whether half of a bound is free again."""
         if reason is ThrottleReason.HELD_BYTES:
-            return self.held_bytes <= self._held_bytes_max // 2
+            return self.held_bytes - self._unfinished_bytes <= self._held_bytes_max // 2
         if reason is ThrottleReason.PUBLISH_BUFFER:
-            return self._buffer.is_relieved
+            return self._buffer.is_relieved_for(self._released)
         pending_max = self._bounds.pending_requests_max
         return pending_max is None or self.participants.unanswered <= pending_max // 2
 
     def shape(self, consumer: Consumer, entries: Entries) -> None:
         """Count entries that pass to a limited consumer, and ask for its next permits."""
         cost_less = consumer.passed(entries, self.now_ns)
+        self.tell_debts(consumer, entries.most_messages, entries.largest)
         consumer.ask(self._queue, self.now_ns)
         if cost_less:
             for limiter in consumer.limiters:
@@ -237,8 +253,8 @@ class HoldBuffer:
             self.end(producer)
         for consumer in tuple(self.participants.consumers.values()):
             self.end(consumer)
-        self.count_unfinished(0)
         self._buffer.forget(self._released)
+        self.count_unfinished(0)
 
     def _refuse(self, producer: Producer, cost: Cost, reason: str) -> None:
         """Answer a SEND with an error."""
@@ -267,9 +283,18 @@ class HoldBuffer:
     def _ask(self, consumer: Consumer) -> None:
         consumer.ask(self._queue, self.now_ns)
 
-    def _forward(self, frame: bytes, messages: int) -> None:
+    def tell_debts(self, participant: Producer | Consumer, messages: int, size: int) -> None:
+        """Tell who made a debt of what has just passed, or owes it, if that is much."""
+        for limiter in participant.limiters:
+            if limiter.debt_ns >= TOLD_NS:
+                taken = Taken(self.participants.role, participant.topic, messages, size)
+                self._indebted(limiter, taken)
+
+    def _forward(self, producer: Producer, frame: bytes, cost: Cost | None) -> None:
         self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
-        self.participants.unanswered += messages > 0
+        if cost is not None:
+            self.participants.unanswered += 1
+            self.tell_debts(producer, cost.messages, cost.size)
         self._send(frame)
         self._released()
 

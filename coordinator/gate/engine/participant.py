@@ -11,9 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from coordinator.gate.limits.admission import Limiter, Turn
+from coordinator.gate.limits.admission import Limiter
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter
+from coordinator.gate.limits.service_order import ClientTurns, Turn
 
 OwnLimiter = TypeVar("OwnLimiter", bound=Limiter)
 """The limiter of this kind of participant."""
@@ -24,15 +25,17 @@ class Participant(ABC, Generic[OwnLimiter]):
 
     Args:
         topic: the topic that it publishes to or consumes.
+        client: the turns that it shares with all others of its client.
         exempt: whether it belongs to geo-replication, and so counts against no group of its topic.
     """
 
     __slots__ = (
-        "exempt", "limiters", "namespace", "served_until_ns", "topic", "turn", "waits_for",
+        "client", "exempt", "limiters", "namespace", "served_until_ns", "topic", "turn", "waits_for",
     )  # fmt: skip
 
-    def __init__(self, topic: str, *, exempt: bool = False) -> None:
+    def __init__(self, topic: str, client: ClientTurns, *, exempt: bool = False) -> None:
         self.topic = topic
+        self.client = client
         self.exempt = exempt
         #: The counters of its traffic: one per group of the topic.
         self.limiters: tuple[OwnLimiter, ...] = ()

@@ -31,10 +31,11 @@ from coordinator.core.model import MonitoringClass
 from coordinator.core.owners import ANONYMOUS
 from coordinator.gate.engine.consumer import Consumer
 from coordinator.gate.engine.outstanding import OutstandingRequests
-from coordinator.gate.engine.producer import Producer
+from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.namespaces import NOWHERE
+from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.protocol.commands import PERMITS_MAX, ProducerCommand, SubscribeCommand
 from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
 from coordinator.gate.protocol.own_frames import SERVICE_NOT_READY, TOO_MANY_REQUESTS
@@ -101,25 +102,29 @@ class Participants:
         groups: resolves their topics.
         producer_type: makes the producers.
         participants_max: most producers and consumers together.
-        forward: takes a frame that a producer releases, and the number of its messages; 0 is a command.
+        forward: takes a frame that a producer releases, and its cost; None is a command.
         overdue: told of a producer whose first held message is overdue, and the time.
         grant: sends the broker a FLOW for a consumer id with this number of permits.
         permitted: told of a consumer that was given permits before the broker accepted it.
         exempted: told of a producer that replicates, once the broker has accepted it.
+        client_of: returns the turns that the connections of a role share.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
         self,
         groups: GroupTable,
+        *,
         producer_type: type[Producer],
         participants_max: int,
-        forward: Callable[[bytes, int], None],
+        forward: Callable[[Producer, bytes, Cost | None], None],
         overdue: Callable[[Producer, int], None],
         grant: Callable[[int, int], None],
         permitted: Callable[[Consumer], None],
         exempted: Callable[[ProducerCommand], None],
+        client_of: Callable[[str], ClientTurns],
     ) -> None:
         self._groups = groups
+        self._client_of = client_of
         self._producer_type = producer_type
         self._participants_max = participants_max
         self._forward = forward
@@ -134,10 +139,20 @@ class Participants:
         self._closed: dict[_Key, None] = {}
         #: SENDs that the broker has and has not answered, of all producers.
         self.unanswered = 0
-        #: The role of the client.
+        #: The role of the client, and the turns that it shares with all of that role.
         self.role = ANONYMOUS
+        self._client = client_of(ANONYMOUS)
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
+
+    def set_role(self, role: str) -> None:
+        """Share the turns of this role from now on; its groups are resolved by ``reattach``."""
+        self.role = role
+        self._client = self._client_of(role)
+        for producer in self.producers.values():
+            producer.client = self._client
+        for consumer in self.consumers.values():
+            consumer.client = self._client
 
     # Requests of the client
 
@@ -299,6 +314,7 @@ class Participants:
         producer = self._producer_type(
             command.producer_id,
             command.topic,
+            self._client,
             remote=remote,
             forward=self._forward,
             overdue=self._overdue,
@@ -325,6 +341,7 @@ class Participants:
             command.consumer_id,
             command.topic,
             command.subscription,
+            self._client,
             shared=command.kind in _SHARED,
             grant=self._grant,
         )

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from coordinator.gate.engine.participant import Participant
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.limits.throttle import ThrottleReason
 
 
@@ -41,15 +42,16 @@ queue (CPython 3.11 to 3.13, 64 bits; tests/gate/test_held_memory.py measures it
 class Producer(Participant[PublishLimiter]):
     """Limited and counted on publish; waits in the admission queue while it holds frames.
 
-    A frame that costs more than a limiter lends at once (`Limiter.most`) is paid for in instalments. Each
-    instalment waits for its turn like a message, so that others are served between them, and the frame
-    passes with the last one.
+    A frame that costs more than a limiter lends (`PublishLimiter.lends`) is paid for in instalments. Each
+    waits for its turn like a message, so that others are served between them, and the frame passes with
+    the last one.
 
     Args:
         topic: the topic that it publishes to.
+        client: the turns of its client.
         remote: the cluster that it replicates from, whose group alone it counts against; None if it does
             not replicate.
-        forward: takes a released frame, and the number of its messages; 0 is a command.
+        forward: takes a released frame of a producer, and its cost; None is a command.
         overdue: told of a held message that has waited for the patience of its limiter, and the time.
     """
 
@@ -61,12 +63,13 @@ class Producer(Participant[PublishLimiter]):
         self,
         producer_id: int,
         topic: str,
+        client: ClientTurns,
         *,
         remote: str | None,
-        forward: Callable[[bytes, int], None],
+        forward: Callable[[Producer, bytes, Cost | None], None],
         overdue: Callable[[Producer, int], None],
     ) -> None:
-        super().__init__(topic, exempt=remote is not None)
+        super().__init__(topic, client, exempt=remote is not None)
         self.remote = remote
         self.producer_id = producer_id
         self._forward = forward
@@ -135,10 +138,19 @@ class Producer(Participant[PublishLimiter]):
         """Return the messages and bytes of the first held frame, or of its next instalment."""
         cost = self.next
         messages, size = cost.messages - self._paid[0], cost.size - self._paid[1]
-        for limiter in self.needed:
-            most_messages, most_bytes = limiter.most
-            messages, size = min(messages, most_messages), min(size, most_bytes)
+        needed = self.needed
+        if all(limiter.lends(cost.messages, cost.size) for limiter in needed):
+            return messages, size
+        for limiter in needed:
+            of_messages, of_bytes = limiter.instalment
+            messages, size = min(messages, of_messages), min(size, of_bytes)
         return messages, size
+
+    @property
+    def passes_next(self) -> bool:
+        """Whether the next release lets the first held frame pass: it is the last instalment."""
+        cost, (messages, size) = self.next, self.next_cost()
+        return (self._paid[0] + messages, self._paid[1] + size) == (cost.messages, cost.size)
 
     @property
     def next(self) -> Cost:
@@ -167,14 +179,12 @@ class Producer(Participant[PublishLimiter]):
     def _forward_first(self) -> None:
         frame, cost, _ = self.held.popleft()
         self._paid = (0, 0)
-        messages = 0
         if cost is not None:
-            messages = cost.messages
-            self.namespace.messages += messages
+            self.namespace.messages += cost.messages
             self.namespace.bytes += cost.size
+            self.unanswered += 1
         self.held_bytes -= len(frame) + HELD_FRAME_OVERHEAD
-        self.unanswered += messages > 0
-        self._forward(frame, messages)
+        self._forward(self, frame, cost)
 
     def drop_held(self) -> list[bytes]:
         """Drop the held messages; return the commands that waited behind them."""

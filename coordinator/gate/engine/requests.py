@@ -22,7 +22,7 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
-from coordinator.gate.protocol import commands, lookups, payload, schema
+from coordinator.gate.protocol import commands, lookups, payload, rewriting, schema
 from coordinator.gate.protocol.frames import (
     ACK,
     ADD_PARTITION_TO_TXN,
@@ -58,7 +58,6 @@ from coordinator.gate.protocol.frames import (
     WATCH_TC_ASSIGNMENTS_CLOSE,
     WATCH_TOPIC_LIST,
     WATCH_TOPIC_LIST_CLOSE,
-    Fields,
     FrameFault,
     MalformedFrame,
     read_message,
@@ -132,6 +131,7 @@ class ClientRequests:
         answer: takes a frame for the client, to be sent between two others.
         host: tells the client's address.
         replicates: given a producer, tells the cluster that it replicates from; None if it does not.
+        charge: takes the bytes of metadata that were read, for the account of the turn.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -146,6 +146,7 @@ class ClientRequests:
         answer: Callable[[bytes], None],
         host: Callable[[], str],
         replicates: Callable[[commands.ProducerCommand], str | None],
+        charge: Callable[[int], None],
     ) -> None:
         self._holding = holding
         self._groups = groups
@@ -156,11 +157,14 @@ class ClientRequests:
         self._answer = answer
         self._host = host
         self._replicates = replicates
+        self._charge = charge
         self._participants = holding.participants
         self._producers = holding.participants.producers
         self._consumers = holding.participants.consumers
         #: Whether the gate drops SENDs, because the connection is about to end.
         self.draining = False
+        #: The producer of the last frame that passed, if that was a SEND: part of it may be missing.
+        self._passing: Producer | None = None
 
     def handlers(self) -> dict[int, Handler]:
         """Return the handlers by command type."""
@@ -196,6 +200,7 @@ class ClientRequests:
         """
         if kind in KNOWN_TYPES:
             raise MalformedFrame(FrameFault.WRONG_SIDE, f"type {kind}")
+        self._passing = None
         counts = self._counters.unknown_commands
         counts[kind if kind in counts or len(counts) < _UNKNOWN_TYPES_MAX else 0] += 1
 
@@ -223,6 +228,7 @@ class ClientRequests:
         )
         if metadata_end > len(data):
             return metadata_end
+        self._charge(metadata_end - metadata)
         published = payload.read_published(
             data, metadata, metadata_end, frame_end, command.messages
         )
@@ -248,6 +254,7 @@ class ClientRequests:
         if producer.held or not self._queue.admit(limiters, messages, size, holding.now_ns):
             return holding.hold(producer, data, start, frame_end, cost)
         self._passed(producer, 1, messages, size)
+        holding.tell_debts(producer, messages, size)
         return _PASSES
 
     def _drop_publish(self, producer_id: int) -> Decision:
@@ -274,7 +281,20 @@ class ClientRequests:
         self._passed(producer, frames, messages, size)
         return True
 
+    def give_back(self, missing: int) -> None:
+        """Uncount the bytes of the last SEND that have not arrived and never will."""
+        producer = self._passing
+        if producer is None or not missing:
+            return
+        producer.namespace.bytes -= missing
+        for limiter in producer.limiters:
+            limiter.counter.bytes -= missing
+            self._queue.serve_limiter(limiter, self._holding.now_ns)
+        if producer.exempt:
+            self._counters.replicated_bytes -= missing
+
     def _passed(self, producer: Producer, frames: int, messages: int, size: int) -> None:
+        self._passing = producer
         producer.unanswered += frames
         self._participants.unanswered += frames
         namespace = producer.namespace
@@ -398,25 +418,35 @@ class ClientRequests:
     def _on_ack(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
-        return self._if_consumer(read_message(data, body, command_end, schema.ACK))
+        return self._if_consumer(ACK, schema.ACK, data, body, command_end)
 
     def _on_redeliver(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
-        return self._if_consumer(read_message(data, body, command_end, schema.REDELIVER))
+        return self._if_consumer(REDELIVER, schema.REDELIVER, data, body, command_end)
 
-    def _if_consumer(self, fields: Fields) -> Decision:
-        """Let a command pass if its consumer exists; the broker would drop it otherwise, too."""
-        consumer_id = commands.number_of(fields, 1)
-        if consumer_id in self._consumers:
-            return _PASSES
-        self._refuse_consumer(consumer_id)
-        return FrameVerdict.DISCARD
+    def _if_consumer(
+        self, kind: int, message: schema.Message, data: bytes, body: int, end: int
+    ) -> Decision:
+        """Let a command pass if its consumer exists; the broker would drop it otherwise, too.
 
-    def _refuse_consumer(self, consumer_id: int) -> None:
+        The id is looked at before the rest, which may be long.
+        """
+        consumer_id = commands.leading_id(data, body, end)
+        if consumer_id is not None and consumer_id not in self._consumers:
+            return self._refuse_consumer(consumer_id)
+        decision: Decision = _PASSES
+        if end - body > rewriting.LARGE:
+            consumer_id, decision = rewriting.rewrite(kind, data, body, end)
+        else:
+            consumer_id = commands.number_of(read_message(data, body, end, message), 1)
+        return decision if consumer_id in self._consumers else self._refuse_consumer(consumer_id)
+
+    def _refuse_consumer(self, consumer_id: int) -> FrameVerdict:
         was_there = self._participants.was_consumer(consumer_id)
         reason = RefusalReason.CLOSED_CONSUMER if was_there else RefusalReason.UNKNOWN_CONSUMER
         self._refusals.count(reason, f"consumer {consumer_id}")
+        return FrameVerdict.DISCARD
 
 
 def _asking(ask: Callable[[int], None], message: schema.Message, number: int) -> Handler:

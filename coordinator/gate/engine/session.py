@@ -33,6 +33,7 @@ from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.metering import MeteredLimiter, Taken
 from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, PublishBuffer, Throttle, ThrottleBounds
 from coordinator.gate.protocol import commands
 from coordinator.gate.protocol.commands import ProducerCommand
@@ -44,6 +45,7 @@ from coordinator.gate.protocol.frames import (
     MAX_MESSAGE_SIZE,
     MESSAGE,
     SEND,
+    command_max,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.stream import ENDLESS, Buffer, FrameStream, FrameVerdict
@@ -74,6 +76,10 @@ class ConnectionAudit(Protocol):
         """Record an address of another cluster to which the broker sends the client."""
         ...
 
+    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+        """Record what took a limit in advance."""
+        ...
+
 
 class NoAudit:
     """Records nothing."""
@@ -85,6 +91,9 @@ class NoAudit:
         """See `ConnectionAudit`."""
 
     def migrated(self, url: str) -> None:
+        """See `ConnectionAudit`."""
+
+    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
         """See `ConnectionAudit`."""
 
 
@@ -144,6 +153,7 @@ class Session:
             is_challenged=lambda: self._handshake.challenges > 0,
             final_error=lambda: self._handshake.final_error,
             exempted=self._audit.exempted,
+            indebted=self._audit.indebted,
         )
         self._participants = self._holding.participants
         self._identity = Identity(identities)
@@ -162,6 +172,7 @@ class Session:
             answer=self._answer,
             host=lambda: self._handshake.client.host,
             replicates=self._replicates,
+            charge=self._charge_client,
         )
         #: Whether the broker has accepted the connection. Until then only small frames are accepted.
         self.is_established = False
@@ -171,6 +182,7 @@ class Session:
             self._handshake.refuse_early,
             prompt_runs=delays,
             has_room=self._holding.has_room_for_unfinished,
+            largest=command_max,
             turn=turn,
         )
         self._from_client.frame_max = HANDSHAKE_FRAME_MAX
@@ -181,6 +193,7 @@ class Session:
             self._holding.end,
             self._holding.shape,
             lambda: self._holding.now_ns,
+            charge=self._charge_broker,
         )
         self._from_broker = FrameStream(
             answers.handlers()
@@ -217,6 +230,11 @@ class Session:
     def broker_waits(self) -> bool:
         """Whether bytes that the broker sent wait for a further turn."""
         return self._from_broker.waits
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of both sides that wait for a further turn."""
+        return self._from_client.waiting_bytes + self._from_broker.waiting_bytes
 
     @property
     def awaited_frame(self) -> int:
@@ -381,9 +399,16 @@ class Session:
         self._resume()
 
     def close(self, now_ns: int) -> None:
-        """Remove all participants, because the connection is closed."""
+        """Remove all participants, because the connection is closed; what never came is not counted."""
         self._holding.now_ns = now_ns
+        self._requests.give_back(self._from_client.missing_bytes)
         self._holding.close()
+
+    def _charge_client(self, size: int) -> None:
+        self._from_client.charge(size)
+
+    def _charge_broker(self, size: int) -> None:
+        self._from_broker.charge(size)
 
     def _send(self, frame: bytes) -> None:
         self._from_client.insert(frame)
@@ -406,7 +431,7 @@ class Session:
         gets a message that the new role's limit lets pass.
         """
         if self._participants.role != self._identity.role and not self.client_waits:
-            self._participants.role = self._identity.role
+            self._participants.set_role(self._identity.role)
             self._holding.reattach()
 
     def _replicates(self, producer: ProducerCommand) -> str | None:

@@ -5,12 +5,12 @@ a service order of the waiters for its tokens; a waiter stands in one order at a
 that refused it. Waiters are served by *turn*, one message each, with a full check before every release.
 While a limiter has waiters, a newcomer overtakes only those that were served more than it.
 
-Turns share the scarce unit fairly (start-time fair queueing: Goyal, Vin, Cheng 1996). A limiter has a
-clock that measures how far its waiters have been served. Each release moves the waiter's next turn ahead
-by the time that the message takes up of the limit: bytes at the byte rate or messages at the message
-rate, whichever is longer. So a producer of large messages or batches sends fewer of them, and none gets
-more of the limit than another. A newcomer's turn is the clock's present value. While no participant
-waits, the clock runs with real time, so that an earlier excess is forgotten as time makes up for it.
+Turns share the scarce unit fairly among clients, and what a client gets among its producers
+(service_order.py). Each release moves the next turns of both ahead by the time that the message takes up
+of the limit: bytes at the byte rate or messages at the message rate, whichever is longer. So a producer
+of large messages or batches sends fewer of them, and none gets more of the limit than another. A
+newcomer's turn is the clock's present value. While no participant waits, the clock runs with real time,
+so that an earlier excess is forgotten as time makes up for it.
 
 Wake-ups are batched. An order is served when its first waiter can pass, rounded up to a grid of 5 ms that
 all orders share, so there is at most one timer per 5 ms however many groups are limited. A publish limit
@@ -25,18 +25,18 @@ Waiters whose limiter has a patience give up when it is over (overdue.py).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
+from weakref import WeakValueDictionary
 
+from coordinator.core.owners import ANONYMOUS
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
 from coordinator.gate.limits.overdue import OverdueWaiters
+from coordinator.gate.limits.service_order import ClientTurns, ServiceOrder, Turn
 from coordinator.gate.limits.throttle import ThrottleReason
-
-Turn = tuple[int, int]
-"""A position on a limiter's clock, and a number that grows with every turn that is given."""
 
 
 class Limiter(Protocol):
@@ -83,10 +83,12 @@ class Limiter(Protocol):
 class Waiter(Protocol):
     """A producer with held messages, or a consumer with withheld permits, as the queue sees it."""
 
-    #: Kept by the queue: the turn (of equal turns the earlier number goes first), and how far the
-    #: waiter was served by the clock of each limiter.
+    #: Kept by the queue: the turn within its client (of equal turns the earlier number goes first), and
+    #: how far the waiter was served by the client's clock of each limiter.
     turn: Turn
     served_until_ns: dict[Limiter, int]
+    #: The client whose turns it shares.
+    client: ClientTurns
     #: The limiter waited for (None: does not wait).
     waits_for: Limiter | None
 
@@ -101,6 +103,11 @@ class Waiter(Protocol):
 
     def next_cost(self) -> tuple[int, int]:
         """Return the messages and bytes of its first held frame or permits."""
+        ...
+
+    @property
+    def passes_next(self) -> bool:
+        """Whether the next release lets something pass, and is no instalment."""
         ...
 
     @property
@@ -122,63 +129,27 @@ class Waiter(Protocol):
         ...
 
 
-class ServiceOrder:
-    """The waiters of one limiter, by turn."""
-
-    __slots__ = ("_heap", "_waiting", "due_ns")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[Turn, int, Waiter]] = []
-        #: The waiters, by identity; entries of the heap that are not in here are stale.
-        self._waiting: dict[int, Waiter] = {}
-        #: The time at which the first in line can pass; None is never.
-        self.due_ns: int | None = None
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def waiters(self) -> Iterator[Waiter]:
-        """Yield all waiters."""
-        yield from self._waiting.values()
-
-    def add(self, waiter: Waiter) -> None:
-        """Line up a waiter at its turn."""
-        self._waiting[id(waiter)] = waiter
-        heapq.heappush(self._heap, (waiter.turn, id(waiter), waiter))
-
-    def remove(self, waiter: Waiter) -> None:
-        """Remove a waiter, wherever it stands."""
-        del self._waiting[id(waiter)]
-        if len(self._heap) > 2 * len(self._waiting) + 8:
-            # With a limit of 0 no waiter is ever served, and reconnecting clients would pile up.
-            self._heap = [(w.turn, id(w), w) for w in self._waiting.values()]
-            heapq.heapify(self._heap)
-
-    def requeue_first(self) -> None:
-        """Move the waiter returned by ``first`` to its new turn."""
-        _, identity, waiter = self._heap[0]
-        heapq.heapreplace(self._heap, (waiter.turn, identity, waiter))
-
-    def first(self) -> Waiter | None:
-        """Return the waiter whose turn it is."""
-        while self._heap:
-            turn, identity, waiter = self._heap[0]
-            if self._waiting.get(identity) is waiter and waiter.turn == turn:
-                return waiter
-            heapq.heappop(self._heap)
-        return None
-
-
 class AdmissionQueue:
     """Admits messages, queues participants that have to wait, and releases their held frames."""
 
     def __init__(self) -> None:
-        self._orders: dict[Limiter, ServiceOrder] = {}
+        self._orders: dict[Limiter, ServiceOrder[Waiter]] = {}
+        #: The turns of clients that have proved a role, while they are connected.
+        self._roles: WeakValueDictionary[str, ClientTurns] = WeakValueDictionary()
         #: (due, tie-break, limiter); an entry whose time is not its order's due time is stale.
         self._agenda: list[tuple[int, int, Limiter]] = []
         self._numbers = count()
         #: The waiters that give up.
         self.overdue = OverdueWaiters()
+
+    def client_of(self, role: str) -> ClientTurns:
+        """Return the turns that all connections of a role share; without a role, turns of its own."""
+        if role == ANONYMOUS:
+            return ClientTurns()
+        found = self._roles.get(role)
+        if found is None:
+            found = self._roles[role] = ClientTurns()
+        return found
 
     @property
     def waiting(self) -> int:
@@ -267,11 +238,12 @@ class AdmissionQueue:
                 self._line_up(waiter, blocker, waiter.turn[1], now_ns)
                 continue
             self._charge(waiter, needed, messages, size)
-            hold_times.add(now_ns - waiter.held_since_ns)
+            if waiter.passes_next:
+                hold_times.add(now_ns - waiter.held_since_ns)
             has_served, has_more = True, self._release(waiter, needed, messages, size)
             if has_more and limiter in waiter.needed:
-                waiter.turn = waiter.served_until_ns[limiter], next(self._numbers)
-                order.requeue_first()
+                waiter.turn = self._turn(waiter, limiter, next(self._numbers))
+                order.requeue(waiter)
                 continue
             order.remove(waiter)
             waiter.wait_for(None, now_ns)
@@ -298,8 +270,8 @@ class AdmissionQueue:
             if not limiter.admits(messages, size, now_ns):
                 return limiter
             if limiter is not waiter.waits_for and limiter.contended:
-                first = self._orders[limiter].first()
-                if first is not None and first.turn < self._turn(waiter, limiter, waiter.turn[1]):
+                turn = self._turn(waiter, limiter, waiter.turn[1])
+                if self._orders[limiter].precedes(waiter.client, turn):
                     return limiter
         return None
 
@@ -311,21 +283,22 @@ class AdmissionQueue:
 
     @staticmethod
     def _turn(waiter: Waiter, limiter: Limiter, number: int) -> Turn:
-        return max(limiter.service_ns, waiter.served_until_ns.get(limiter, 0)), number
+        served_until_ns = waiter.served_until_ns.get(limiter, 0)
+        return waiter.client.begins_within_ns(limiter, served_until_ns), number
 
     @staticmethod
     def _charge(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> None:
-        """Move the served waiter's next turn ahead, by the clock of each limiter."""
+        """Move the next turns of the served waiter and its client ahead, by the clock of each limiter."""
         served = waiter.served_until_ns
         for limiter in needed:
-            start_ns = max(limiter.service_ns, served.get(limiter, 0))
-            limiter.service_ns = start_ns
-            served[limiter] = start_ns + limiter.span_ns(messages, size)
+            served[limiter] = waiter.client.charge(
+                limiter, served.get(limiter, 0), limiter.span_ns(messages, size)
+            )
 
     def _line_up(self, waiter: Waiter, limiter: Limiter, number: int, now_ns: int) -> None:
         order = self._orders.get(limiter)
         if order is None:
-            order = self._orders[limiter] = ServiceOrder()
+            order = self._orders[limiter] = ServiceOrder(limiter)
             limiter.contended = True
             limiter.service_ns += max(0, now_ns - limiter.idle_since_ns)
         waiter.turn = self._turn(waiter, limiter, number)

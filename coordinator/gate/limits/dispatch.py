@@ -12,6 +12,12 @@ never. So the limiter keeps two accounts:
   by then belongs to a consumer without a backlog, and tokens must not wait for it. If it is used later,
   the debt is at most that entry.
 
+An entry whose cost would bring the group into debt for more than a few seconds is *lent* to its consumer:
+the bucket is not told of it, and the consumer pays it off, in turns with all others that wait, before it
+gets a further permit. A consumer that leaves owes nothing any more; the bucket takes as much of it as a
+debt may be. So neither a batch of a million messages, nor a thousand consumers that use permits that they
+had for hours, stop the others of their group.
+
 So consumers that leave their permits unused take nothing from others, and however many ask at the same
 moment, the permits that go out fit the tokens. Before the first entry of a group has passed, its cost is
 unknown: until then one permit goes out at a time, for a nearly full bucket.
@@ -25,7 +31,7 @@ from coordinator.core.limiting.tokens import MakeTokens, new_bucket
 from coordinator.core.model import Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
-from coordinator.gate.limits.metering import BURST_NS, MeteredBucket, MeteredLimiter
+from coordinator.gate.limits.metering import BURST_NS, DEBT_NS, MeteredBucket, MeteredLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 
 PROMISE_WINDOW_NS: Final = 20_000_000
@@ -40,10 +46,12 @@ _SMALLEST: Final = (1, 1)
 class _Unit:
     """Messages or bytes: the bucket, and the tokens promised of it."""
 
-    __slots__ = ("fresh", "meter", "stale")
+    __slots__ = ("fresh", "lent", "meter", "stale")
 
-    def __init__(self, make: MakeTokens) -> None:
-        self.meter = MeteredBucket(make)
+    def __init__(self, make: MakeTokens, debt_ns: int) -> None:
+        self.meter = MeteredBucket(make, debt_ns)
+        #: Tokens of what passed that the bucket was not told of.
+        self.lent = 0
         #: Promised in this window, and in the one before.
         self.fresh = 0
         self.stale = 0
@@ -67,8 +75,24 @@ class _Unit:
         self.stale = self.fresh if windows == 1 else 0
         self.fresh = 0
 
+    def taken(self, total: int) -> int:
+        """Return what the bucket is to know of when this total has passed."""
+        return total + self.promised - self.lent
+
+    def lend(self, total: int, tokens: int) -> int:
+        """Lend these tokens, the last of a total, if the debt would be too large; return those lent."""
+        meter = self.meter
+        if meter.rate is None or self.taken(total) - meter.ceiling <= meter.debt_max:
+            return 0
+        self.lent += tokens
+        return tokens
+
+    def repay(self, tokens: int) -> None:
+        """Tell the bucket of tokens that were lent."""
+        self.lent = max(0, self.lent - tokens)
+
     def admits(self, total: int, tokens: int) -> bool:
-        taken, meter = total + self.promised, self.meter
+        taken, meter = self.taken(total), self.meter
         return taken + tokens <= meter.ceiling or (
             tokens > meter.enough and taken + meter.enough <= meter.ceiling
         )
@@ -88,6 +112,7 @@ class DispatchLimiter(MeteredLimiter):
         burst_ns: how much a bucket can save up, as time at its rate.
         reason: the kind of limit.
         make: makes a bucket, or what replaces it (modes.py).
+        debt_ns: the most that is taken in advance, as time at the rate.
     """
 
     __slots__ = ("_bytes", "_messages", "_on_trial", "_window", "typical_entry")
@@ -99,10 +124,11 @@ class DispatchLimiter(MeteredLimiter):
         burst_ns: int = BURST_NS,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
         make: MakeTokens = new_bucket,
+        debt_ns: int = DEBT_NS,
     ) -> None:
         super().__init__(counter, burst_ns=burst_ns, reason=reason)
-        self._messages = _Unit(make)
-        self._bytes = _Unit(make)
+        self._messages = _Unit(make, debt_ns)
+        self._bytes = _Unit(make, debt_ns)
         self._window = 0
         #: Whether a permit went out whose cost is unknown.
         self._on_trial = False
@@ -130,8 +156,10 @@ class DispatchLimiter(MeteredLimiter):
             (self._messages, limits.dispatch_messages, self.counter.messages),
             (self._bytes, limits.dispatch_bytes, self.counter.bytes),
         ):
-            taken, credit_ns = total + unit.promised, self.handling.burst_ns
-            unit.meter.set_rate(rate, taken, self._burst_ns, now_ns, credit_ns)
+            if rate is None:
+                unit.lent = 0
+            credit_ns = self.handling.burst_ns
+            unit.meter.set_rate(rate, unit.taken(total), self._burst_ns, now_ns, credit_ns)
         self._look_at_lease(now_ns)
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
@@ -164,6 +192,45 @@ class DispatchLimiter(MeteredLimiter):
         self.counter.bytes += size
         self.typical_entry = largest
 
+    def lend(self, messages: int, size: int) -> tuple[int, int]:
+        """Return the messages and bytes that the consumer owes of the entries that it has just got."""
+        counter = self.counter
+        return (
+            self._messages.lend(counter.messages, messages),
+            self._bytes.lend(counter.bytes, size),
+        )
+
+    def beyond_ns(self, messages: int, size: int, expected: int, promised: tuple[int, int]) -> int:
+        """Return the time for which entries take up the limit beyond what was charged for them before.
+
+        Args:
+            messages: messages of all entries.
+            size: bytes of all entries.
+            expected: the number of entries that were promised.
+            promised: the messages and bytes that were expected of each.
+        """
+        units = ((self._messages.meter, messages), (self._bytes.meter, size))
+        return max(
+            meter.span_ns(max(0, tokens - max(1, expected) * min(each, meter.enough)))
+            for (meter, tokens), each in zip(units, promised, strict=True)
+        )
+
+    @property
+    def instalment(self) -> tuple[int, int]:
+        """Return the messages and bytes that a consumer pays off at a time."""
+        return self._messages.meter.enough, self._bytes.meter.enough
+
+    def repay(self, messages: int, size: int) -> None:
+        """Consume tokens of entries that were lent; they were promised by ``consume``."""
+        self._messages.repay(messages)
+        self._bytes.repay(size)
+        self.keep(messages, size)
+
+    def take_over(self, messages: int, size: int) -> None:
+        """Consume what a consumer owes that leaves, as far as the debt may be."""
+        for unit, tokens in ((self._messages, messages), (self._bytes, size)):
+            unit.repay(min(tokens, max(0, unit.meter.debt_max - unit.meter.owed(self._as_of_ns))))
+
     def keep(self, messages: int, size: int) -> None:
         """End the promise of an entry of this expected cost, whatever its real cost."""
         self._messages.keep(messages)
@@ -180,9 +247,18 @@ class DispatchLimiter(MeteredLimiter):
         return min(of_messages, self._bytes.meter.tokens_within(span_ns) // max(1, size))
 
     def span_ns(self, messages: int, size: int) -> int:
-        """Return the time for which this much takes up the limit; an unknown cost is a full bucket."""
+        """Return the time for which this much takes up the limit: at most that of a full bucket.
+
+        That is all that is promised of it; what it costs beyond is charged when it has passed.
+        """
         units = ((self._messages.meter, messages), (self._bytes.meter, size))
-        return max(m.span_ns(m.enough if tokens >= UNKNOWN else tokens) for m, tokens in units)
+        return max(meter.span_ns(min(tokens, meter.enough)) for meter, tokens in units)
+
+    @property
+    def debt_ns(self) -> int:
+        """The time for which the limit was taken in advance, as of the last decision."""
+        units = ((self._messages, self.counter.messages), (self._bytes, self.counter.bytes))
+        return max(unit.meter.debt_ns(unit.taken(total)) for unit, total in units)
 
     def owed(self, now_ns: int) -> tuple[int, int]:
         """Return the messages and bytes that passed in advance and are not paid for yet."""
@@ -205,7 +281,7 @@ class DispatchLimiter(MeteredLimiter):
             (self._messages, self.counter.messages),
             (self._bytes, self.counter.bytes),
         ):
-            unit.meter.settle(total + unit.promised, self._as_of_ns, now_ns)
+            unit.meter.settle(unit.taken(total), self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
         self._look_at_lease(now_ns)
 
@@ -216,8 +292,8 @@ class DispatchLimiter(MeteredLimiter):
         self.set_limits(rates, now_ns, self._lease)
 
     def _shut(self) -> None:
-        self._messages.meter.shut(self.counter.messages + self._messages.promised)
-        self._bytes.meter.shut(self.counter.bytes + self._bytes.promised)
+        self._messages.meter.shut(self._messages.taken(self.counter.messages))
+        self._bytes.meter.shut(self._bytes.taken(self.counter.bytes))
 
     def _turn_window(self, window: int) -> None:
         units = (self._messages, self._bytes)

@@ -11,6 +11,7 @@ from coordinator.gate.limits.counters import GateListener, TrafficCounter
 from coordinator.gate.limits.dispatch import DispatchLimiter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.metering import DEBT_NS
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.insight.model.gate_views import HoldView
 
@@ -27,15 +28,16 @@ class Group:
         burst_ns: int,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
         make: MakeTokens = new_bucket,
+        debt_ns: int = DEBT_NS,
     ) -> None:
         self.name = name
         self.publish = TrafficCounter(name, MonitoringClass.PUBLISH, listener)
         self.dispatch = TrafficCounter(name, MonitoringClass.DISPATCH, listener)
         self.publish_limiter = PublishLimiter(
-            self.publish, burst_ns=burst_ns, reason=reason, make=make
+            self.publish, burst_ns=burst_ns, reason=reason, make=make, debt_ns=debt_ns
         )
         self.dispatch_limiter = DispatchLimiter(
-            self.dispatch, burst_ns=burst_ns, reason=reason, make=make
+            self.dispatch, burst_ns=burst_ns, reason=reason, make=make, debt_ns=debt_ns
         )
 
     def collect(self, now_ns: int) -> Iterator[Traffic]:
@@ -45,11 +47,12 @@ class Group:
                 messages_owed, bytes_owed = limiter.owed(now_ns)
                 yield counted._replace(messages_owed=messages_owed, bytes_owed=bytes_owed)
 
-    def holds(self) -> Iterator[HoldView]:
-        """Yield the hold times of each class that had to wait."""
+    def holds(self, now_ns: int) -> Iterator[HoldView]:
+        """Yield the hold times and the debt of each class that had to wait."""
         for limiter in (self.publish_limiter, self.dispatch_limiter):
             counter = limiter.counter
-            if any(counter.hold_times.counts) or any(counter.throttles.values()):
+            if limiter.debtor or any(counter.hold_times.counts) or any(counter.throttles.values()):
+                limiter.owed(now_ns)
                 yield HoldView(
                     limiter.reason.value,
                     self.name,
@@ -57,6 +60,8 @@ class Group:
                     tuple(counter.hold_times.counts),
                     counter.hold_times.total_ns,
                     counter.throttles,
+                    limiter.debt_ns,
+                    limiter.debtor,
                 )
 
     def set_handling(self, handling: Handling, now_ns: int) -> None:

@@ -92,7 +92,7 @@ class GroupTable:
             is_topic = reason is ThrottleReason.TOPIC_LIMIT
             make = self._modes.topics if is_topic else self._modes.groups
             found = self._groups[name] = self._awake[name] = Group(
-                name, self, self._burst_ns, reason, make
+                name, self, self._burst_ns, reason, make, self._modes.debt_ns
             )
             if name in self._handling:
                 found.set_handling(self._handling[name], 0)
@@ -227,10 +227,10 @@ class GroupTable:
         names = self.attachments.groups_of(name.tenant, name.namespace)
         return _with(names, self._modes.cluster_group)
 
-    def holds(self) -> Iterator[HoldView]:
+    def holds(self, now_ns: int) -> Iterator[HoldView]:
         """Yield the hold times of every limit that had to hold something."""
         for group in (*self._groups.values(), *self.scopes.groups()):
-            yield from group.holds()
+            yield from group.holds(now_ns)
 
     def is_quiet(self) -> bool:
         """Whether nothing has passed and no participant has waited since the last collection."""

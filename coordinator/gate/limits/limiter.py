@@ -17,7 +17,13 @@ from coordinator.core.limiting.tokens import MakeTokens, new_bucket
 from coordinator.core.model import Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
-from coordinator.gate.limits.metering import BURST_NS, PAUSE_NS, MeteredBucket, MeteredLimiter
+from coordinator.gate.limits.metering import (
+    BURST_NS,
+    DEBT_NS,
+    PAUSE_NS,
+    MeteredBucket,
+    MeteredLimiter,
+)
 from coordinator.gate.limits.throttle import ThrottleReason
 
 _FRESH_NS: Final = 1_000_000
@@ -32,6 +38,7 @@ class PublishLimiter(MeteredLimiter):
         burst_ns: how much a bucket can save up, as time at its rate.
         reason: the kind of limit.
         make: makes a bucket, or what replaces it (modes.py).
+        debt_ns: the most that is taken in advance, as time at the rate.
     """
 
     __slots__ = ("_bytes", "_messages", "refusal")
@@ -43,12 +50,13 @@ class PublishLimiter(MeteredLimiter):
         burst_ns: int = BURST_NS,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
         make: MakeTokens = new_bucket,
+        debt_ns: int = DEBT_NS,
     ) -> None:
         super().__init__(counter, burst_ns=burst_ns, reason=reason)
         #: The error that answers a publish that is not admitted; empty to hold it.
         self.refusal = ""
-        self._messages = MeteredBucket(make)
-        self._bytes = MeteredBucket(make)
+        self._messages = MeteredBucket(make, debt_ns)
+        self._bytes = MeteredBucket(make, debt_ns)
 
     def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
@@ -61,10 +69,14 @@ class PublishLimiter(MeteredLimiter):
             meter.set_rate(rate, total, self._burst_ns, now_ns, self.handling.burst_ns)
         self._look_at_lease(now_ns)
 
+    def lends(self, messages: int, size: int) -> bool:
+        """Return whether a frame of this cost may pass at once, at the price of a debt."""
+        return messages <= self._messages.most and size <= self._bytes.most
+
     @property
-    def most(self) -> tuple[int, int]:
-        """Return the messages and bytes that a single frame, or an instalment of it, may take at once."""
-        return self._messages.most, self._bytes.most
+    def instalment(self) -> tuple[int, int]:
+        """Return the messages and bytes of an instalment of a frame that costs more than that."""
+        return self._messages.enough, self._bytes.enough
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
         """Return whether a frame of this number of messages and bytes may pass now."""
@@ -147,6 +159,12 @@ class PublishLimiter(MeteredLimiter):
             max(size, self._bytes.tokens_within(PAUSE_NS)),
             now_ns,
         )
+
+    @property
+    def debt_ns(self) -> int:
+        """The time for which the limit was taken in advance, as of the last decision."""
+        counter = self.counter
+        return max(self._messages.debt_ns(counter.messages), self._bytes.debt_ns(counter.bytes))
 
     def owed(self, now_ns: int) -> tuple[int, int]:
         """Return the messages and bytes that were let pass in advance and are not paid for yet."""

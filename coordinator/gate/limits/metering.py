@@ -5,10 +5,13 @@ moment, and returns the total that may be reached now, its *ceiling*; until the 
 compares two sums. Consumption is dated back to its own time, so this neither loses nor gains tokens.
 
 *Enough tokens.* A message needs as many tokens as it has messages and bytes, but never more than a nearly
-full bucket: a larger message passes then and leaves a debt, of at most `DEBT_NS`; one that would leave
-more is paid for in instalments (engine/producer.py). Nearly full is one wake interval short of the
-capacity, for accuracy: waiters wake up to that much late, and tokens that flow into a full bucket would
-be lost.
+full bucket: a larger message passes then and leaves a debt, of a few seconds at most (`DEBT_NS`), since
+others of the group wait for it. What costs more is paid for by the one who sends or receives it, in
+instalments of a nearly full bucket, between which others are served: a publish before it passes
+(engine/producer.py), a delivery afterwards, before its consumer gets a further permit
+(engine/consumer.py). So nothing that a client claims of a message stops others. Nearly full is one wake
+interval short of the capacity, for accuracy: waiters wake up to that much late, and tokens that flow into
+a full bucket would be lost.
 
 *Credit.* A group may save up more than others (``Handling.burst_ns``). Its bucket holds that much then,
 and passes it at once; enough tokens stay what they are without credit, so that a large message, or the
@@ -21,7 +24,7 @@ limit once the lease is over, whatever the buckets hold (lease.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Final, NamedTuple
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
@@ -29,6 +32,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.insight.model.gate_views import Debtor
 
 BURST_NS: Final = 50_000_000
 """The most that a bucket saves up, as time: small, so that the sum over all brokers stays small."""
@@ -43,11 +47,29 @@ With twice that time, a producer with few publishes under way would run out of t
 than its share beside a producer with many.
 """
 
-DEBT_NS: Final = 3600 * NANOS_PER_SECOND
-"""The most that a single message may take in advance, as time at the rate: others of the group wait
-for that time."""
+DEBT_NS: Final = 5 * NANOS_PER_SECOND
+"""The most that is taken in advance, as time at the rate: others of the group wait for that time."""
+
+TOLD_NS: Final = NANOS_PER_SECOND
+"""A debt of this time, or longer, is told with the client that made it."""
 
 _UNLIMITED: Final = 1 << 63
+
+
+class Taken(NamedTuple):
+    """A publish or a delivery that took a limit in advance.
+
+    Args:
+        role: of its client.
+        topic: the topic.
+        messages: in it.
+        size: in bytes.
+    """
+
+    role: str
+    topic: str
+    messages: int
+    size: int
 
 
 class MeteredBucket:
@@ -55,14 +77,17 @@ class MeteredBucket:
 
     Args:
         make: makes the bucket, or what replaces it (modes.py).
+        debt_ns: the most that is taken in advance, as time at the rate.
     """
 
     __slots__ = (
-        "_bucket", "_given_back", "_make", "_settled", "_shut", "ceiling", "enough", "most", "rate",
+        "_bucket", "_debt_ns", "_given_back", "_make", "_settled", "_shut", "ceiling", "enough", "most",
+        "rate",
     )  # fmt: skip
 
-    def __init__(self, make: MakeTokens = new_bucket) -> None:
+    def __init__(self, make: MakeTokens = new_bucket, debt_ns: int = DEBT_NS) -> None:
         self._make = make
+        self._debt_ns = debt_ns
         self._bucket: Tokens | None = None
         #: How much of the group's total the bucket was told, and how much of that was given back.
         self._settled = 0
@@ -106,7 +131,7 @@ class MeteredBucket:
             late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
             enough = min(enough, max(1, rate * burst_ns // NANOS_PER_SECOND))
         self.enough = max(1, enough - late)
-        self.most = self.enough + rate * DEBT_NS // NANOS_PER_SECOND
+        self.most = self.enough + self.debt_max
         self.settle(total, now_ns, now_ns)
 
     def settle(self, total: int, as_of_ns: int, now_ns: int) -> None:
@@ -122,6 +147,15 @@ class MeteredBucket:
         # A rate of 0 lets nothing pass, not even saved tokens.
         self.ceiling = self._settled + balance if self._bucket.rate else total + min(balance, 0)
         self._shut = False
+
+    @property
+    def debt_max(self) -> int:
+        """The most tokens that are taken in advance; without a rate, more than any caller needs."""
+        return self.tokens_within(self._debt_ns)
+
+    def debt_ns(self, total: int) -> int:
+        """Return the time for which a total was taken in advance, as of the last settlement."""
+        return self.span_ns(total - self.ceiling) if total > self.ceiling else 0
 
     def owed(self, now_ns: int) -> int:
         """Return the tokens that were used in advance, as of the last settlement."""
@@ -162,8 +196,8 @@ class MeteredLimiter(ABC):
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "handling", "idle_since_ns",
-        "reason", "service_ns",
+        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "debtor", "handling",
+        "idle_since_ns", "reason", "service_ns",
     )  # fmt: skip
 
     def __init__(
@@ -179,6 +213,8 @@ class MeteredLimiter(ABC):
         self._lease: GateLease | None = None
         #: The credit that is saved up, and when publishes are refused.
         self.handling = DEFAULT_HANDLING
+        #: Who took much of the limit in advance, the last time.
+        self.debtor: Debtor | None = None
         #: The time of the ceilings: all earlier counts are settled with the buckets.
         self._as_of_ns = 0
         #: Kept by the admission queue: whether a waiter exists, how far the waiters were served, and
@@ -212,6 +248,11 @@ class MeteredLimiter(ABC):
     def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """Return the time until the next wake-up when others were served before; None is never."""
         return self.wait_ns(messages, size, now_ns)
+
+    @property
+    @abstractmethod
+    def debt_ns(self) -> int:
+        """The time for which the limit was taken in advance, as of the last decision."""
 
     @abstractmethod
     def owed(self, now_ns: int) -> tuple[int, int]:

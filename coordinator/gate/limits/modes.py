@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
+from coordinator.gate.limits.metering import DEBT_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,14 @@ class Modes:
         cluster_group: the resource group that all traffic counts against; empty is none.
         delayed_group: the group whose limit is on delayed messages only, whatever their topic; empty is
             none.
+        debt_ns: the most that is taken of a limit in advance, as time at its rate.
     """
 
     groups: MakeTokens = new_bucket
     topics: MakeTokens = new_bucket
     cluster_group: str = ""
     delayed_group: str = ""
+    debt_ns: int = DEBT_NS
 
 
 DEFAULT_MODES: Final = Modes()

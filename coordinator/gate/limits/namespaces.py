@@ -27,6 +27,10 @@ OTHERS: Final = "(others)"
 """Stands for tenant and namespace of all further ones; no name in Pulsar has parentheses."""
 
 
+FORGOTTEN: Final = "(forgotten)"
+"""Stands for the number of times that counters were forgotten."""
+
+
 class NamespaceCounter:
     """Traffic of one namespace and class at this broker."""
 
@@ -46,7 +50,8 @@ class NamespaceCounter:
     @property
     def is_needed(self) -> bool:
         """Whether a participant is connected, or a count was not collected yet."""
-        return self.participants > 0 or (self.messages, self.bytes) != self._collected
+        messages, size = self._collected
+        return self.participants > 0 or self.messages > messages or self.bytes > size
 
     def joined(self, count: int) -> None:
         """Count participants that came, or left if negative."""
@@ -66,10 +71,11 @@ class NamespaceCounter:
         """Return the counts since the last call; None when there are none."""
         messages, size = self._collected
         held_ns = self._held.take_ns(now_ns)
-        if messages == self.messages and size == self.bytes and not held_ns:
+        passed_bytes = max(0, self.bytes - size)  # fewer when a publish never came in full
+        if messages == self.messages and not passed_bytes and not held_ns:
             return None
-        self._collected = (self.messages, self.bytes)
-        return NamespaceTraffic(self.key, self.messages - messages, self.bytes - size, held_ns)
+        self._collected = (self.messages, size + passed_bytes)
+        return NamespaceTraffic(self.key, self.messages - messages, passed_bytes, held_ns)
 
 
 NOWHERE: Final = NamespaceCounter(NamespaceKey("", "", (), MonitoringClass.PUBLISH))
@@ -86,6 +92,7 @@ class Namespaces:
     def __init__(self, namespaces_max: int = NAMESPACES_MAX) -> None:
         self._namespaces_max = namespaces_max
         self._counters: dict[NamespaceKey, NamespaceCounter] = {}
+        self._forgotten = 0
         self._others = {
             each: NamespaceCounter(NamespaceKey(OTHERS, OTHERS, (), each))
             for each in MonitoringClass
@@ -112,8 +119,11 @@ class Namespaces:
     def add_totals(self, totals: dict[tuple[str, MonitoringClass], tuple[int, int]]) -> None:
         """Add the messages and bytes that passed since the start, by ``tenant/namespace`` and class.
 
-        A namespace whose counter was forgotten starts from zero again.
+        A namespace whose counter was forgotten starts from zero again; the row `FORGOTTEN` has how often
+        any was.
         """
+        for each in self._others if self._forgotten else ():
+            totals[FORGOTTEN, each] = (self._forgotten, self._forgotten)
         others = (counter for counter in self._others.values() if counter.bytes)
         for counter in (*self._counters.values(), *others):
             key = counter.key
@@ -122,4 +132,5 @@ class Namespaces:
             totals[row] = (messages + counter.messages, size + counter.bytes)
 
     def _forget_unneeded(self) -> None:
+        self._forgotten += 1
         self._counters = {key: each for key, each in self._counters.items() if each.is_needed}

@@ -143,7 +143,7 @@ class Scopes:
     def _make(self, name: str, reason: ThrottleReason) -> Group:
         of_topic = reason in (ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT)
         make = self._modes.topics if of_topic else self._modes.groups
-        return Group(name, NoListener(), self._burst_ns, reason, make)
+        return Group(name, NoListener(), self._burst_ns, reason, make, self._modes.debt_ns)
 
 
 def part_of(rates: Rates, part: int, partitions: int) -> Rates:

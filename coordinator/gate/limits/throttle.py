@@ -57,8 +57,17 @@ class ThrottleBounds:
 DEFAULT_BOUNDS: Final = ThrottleBounds()
 
 
+Owner = Callable[[], None]
+"""A connection, as the buffer sees it: called when there is room again."""
+
+
 class PublishBuffer:
     """Bytes of publishes that all connections together hold.
+
+    Half of the buffer is for unfinished frames, by what has arrived of them; they take nothing of the
+    other half, however many there are. They hold nothing that could be released, so of those that do not
+    fit the oldest goes on, and the others wait for it: one of them always gets on, or its connection ends
+    because the client does not send the rest in time.
 
     Args:
         bytes_max: the most bytes; beyond it, connections that would have to hold more are not read. None
@@ -67,34 +76,73 @@ class PublishBuffer:
 
     def __init__(self, bytes_max: int | None = None) -> None:
         self._bytes_max = bytes_max
-        self._waiting: dict[Callable[[], None], None] = {}
-        self.held_bytes = 0
-
-    def has_room(self, size: int, *, in_place_of: int = 0) -> bool:
-        """Return whether a frame may be held, in place of this number of bytes held now."""
-        held = self.held_bytes - in_place_of
-        return self._bytes_max is None or not held or held + size <= self._bytes_max
+        #: Connections that wait for room for a whole frame, and for an unfinished one.
+        self._waiting: dict[Owner, None] = {}
+        self._waiting_begun: dict[Owner, None] = {}
+        #: Bytes of whole frames, and of what has arrived of the unfinished ones.
+        self._whole = self._begun = 0
+        #: What has arrived of each unfinished frame, the oldest first.
+        self._unfinished: dict[Owner, int] = {}
 
     @property
-    def is_relieved(self) -> bool:
-        """Whether half of the bound is free."""
-        return self._bytes_max is None or 2 * self.held_bytes <= self._bytes_max
+    def held_bytes(self) -> int:
+        """The bytes held."""
+        return self._whole + self._begun
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a whole frame may be held."""
+        if self._bytes_max is None or not self._whole:
+            return True
+        return self._whole + size + min(self._begun, self._bytes_max // 2) <= self._bytes_max
+
+    def has_room_for_unfinished(self, owner: Owner, size: int) -> bool:
+        """Return whether an unfinished frame may go on, of which this many bytes have arrived."""
+        if self._bytes_max is None or self._is_oldest(owner):
+            return True
+        return 2 * (self._begun - self._unfinished.get(owner, 0) + size) <= self._bytes_max
+
+    def is_relieved_for(self, owner: Owner) -> bool:
+        """Return whether a connection that was stopped may be read again: half of its room is free."""
+        if owner in self._unfinished or owner in self._waiting_begun:
+            return self._is_oldest(owner) or self._has_relief(2 * self._begun)
+        return self._has_relief(self._whole)
 
     def count(self, size: int) -> None:
-        """Count this many more held bytes, or fewer if negative; call the waiting once half is free."""
-        self.held_bytes += size
-        if size < 0 and self._waiting and self.is_relieved:
-            waiting, self._waiting = self._waiting, {}
-            for relieved in waiting:
-                relieved()
+        """Count this many more bytes of whole frames, or fewer if negative."""
+        self._whole += size
+        if size < 0 and self._waiting and self._has_relief(self._whole):
+            _tell(self._waiting, tuple(self._waiting))
 
-    def when_relieved(self, relieved: Callable[[], None]) -> None:
-        """Call this function once, when half of the bound is free."""
-        self._waiting[relieved] = None
+    def count_unfinished(self, owner: Owner, size: int) -> None:
+        """Count what has arrived of an unfinished frame; 0 ends its count."""
+        self._begun += size - self._unfinished.get(owner, 0)
+        if size:
+            self._unfinished[owner] = size
+        else:
+            self._unfinished.pop(owner, None)
+            relieved = filter(self.is_relieved_for, tuple(self._waiting_begun))
+            _tell(self._waiting_begun, tuple(relieved))
 
-    def forget(self, relieved: Callable[[], None]) -> None:
-        """Drop this function: its connection is closed."""
-        self._waiting.pop(relieved, None)
+    def _is_oldest(self, owner: Owner) -> bool:
+        return next(iter(self._unfinished), owner) == owner
+
+    def _has_relief(self, held: int) -> bool:
+        return self._bytes_max is None or 2 * held <= self._bytes_max
+
+    def when_relieved(self, owner: Owner, *, unfinished: bool) -> None:
+        """Tell this connection once, when it may be read again; say what it has no room for."""
+        (self._waiting_begun if unfinished else self._waiting)[owner] = None
+
+    def forget(self, owner: Owner) -> None:
+        """Drop a connection: it is closed."""
+        self._waiting.pop(owner, None)
+        self._waiting_begun.pop(owner, None)
+
+
+def _tell(waiting: dict[Owner, None], owners: tuple[Owner, ...]) -> None:
+    for owner in owners:
+        del waiting[owner]
+        owner()
 
 
 class Throttle:

@@ -68,6 +68,7 @@ def gate(
                 ),
                 config.cluster_group,
                 config.delayed_group,
+                round(config.debt_seconds * NANOS_PER_SECOND),
             ),
             proxy_protocol=config.gate_upstream_proxy_protocol,
             participants_max=config.participants_per_connection_max,

@@ -23,7 +23,8 @@ enum { VARINT = 0, FIXED64 = 1, LENGTH_DELIMITED = 2, FIXED32 = 5 };
 #define SIZES 8                 /* totalSize and commandSize */
 #define COMMAND_HEAD 4          /* 08 type tag length */
 #define SHORT_LENGTH 0x7f       /* the longest that one byte can say */
-#define DEPTH_MAX 4             /* of frames.py */
+#define DEPTH_MAX 4             /* of frames.py, as the next one */
+#define MOST_FIELDS 4096
 #define MESSAGE_SIZE_MIN 6      /* of payload.py, as the next one */
 #define COMPRESSIONS 5
 
@@ -133,23 +134,24 @@ static int fits(uint64_t value, int kind)
     }
 }
 
-static int read_packed(Span span, int kind)
+static int read_packed(Span span, int kind, int *left)
 {
     while (span.at < span.end) {
         uint64_t value;
-        if (!read_varint(&span, &value) || !fits(value, kind)) return 0;
+        if (--*left < 0 || !read_varint(&span, &value) || !fits(value, kind)) return 0;
     }
     return 1;
 }
 
-/* Whether a message is in canonical form and complete, at every level; fills in its numbers if asked. */
-static int read_message(Span span, const Message *message, Numbers *numbers, int depth)
+/* Whether a message is in canonical form and complete, at every level; fills in its numbers if asked. `left` counts
+ * down the fields that it may have. */
+static int read_level(Span span, const Message *message, Numbers *numbers, int depth, int *left)
 {
     uint64_t seen = 0;
     if (depth > DEPTH_MAX) return 0;
     while (span.at < span.end) {
         uint64_t tag, value;
-        if (!read_varint(&span, &tag)) return 0;
+        if (--*left < 0 || !read_varint(&span, &tag)) return 0;
         const uint64_t number = tag >> 3;
         if (!number || number >= FIELDS_MAX) return 0;
         const int kind = message->kinds[number] & ~REPEATED;
@@ -164,9 +166,9 @@ static int read_message(Span span, const Message *message, Numbers *numbers, int
         if ((tag & 7) != LENGTH_DELIMITED || value > (uint64_t)(span.end - span.at)) return 0;
         const Span inner = {span.at, span.at + value};
         if (kind == NESTED) {
-            if (!read_message(inner, message->nested[number], NULL, depth + 1)) return 0;
+            if (!read_level(inner, message->nested[number], NULL, depth + 1, left)) return 0;
         } else if (kind == NUMBERS64 || kind == NUMBERS32) {
-            if (!read_packed(inner, kind)) return 0;
+            if (!read_packed(inner, kind, left)) return 0;
         } else if (kind != BYTES) {
             return 0;
         }
@@ -174,6 +176,12 @@ static int read_message(Span span, const Message *message, Numbers *numbers, int
     }
     if (numbers) numbers->seen = seen;
     return (seen & message->required) == message->required;
+}
+
+static int read_message(Span span, const Message *message, Numbers *numbers)
+{
+    int left = MOST_FIELDS;
+    return read_level(span, message, numbers, 0, &left);
 }
 
 static uint64_t number_or(const Numbers *numbers, int field, uint64_t otherwise)
@@ -203,7 +211,7 @@ static int find_metadata(const uint8_t *at, const uint8_t *end, int from_client,
 /* Reads metadata whose frame ends at a position, arrived or not; tells how many messages its content can hold. */
 static int read_metadata(Span metadata, const uint8_t *frame_end, Numbers *numbers, uint64_t *most)
 {
-    if (!read_message(metadata, &message_metadata, numbers, 0)) return 0;
+    if (!read_message(metadata, &message_metadata, numbers)) return 0;
     uint64_t content = (uint64_t)(frame_end - metadata.end);
     const uint64_t compression = number_or(numbers, COMPRESSION, 0);
     if (compression > 0 && compression < COMPRESSIONS) { /* the broker reads any other as none */
@@ -222,7 +230,7 @@ static int read_send(Span fields, const uint8_t *at, size_t payload, const uint8
     Numbers send, metadata;
     Span span;
     uint64_t most;
-    if (!read_message(fields, &send_command, &send, 0) || (send.seen & 6) != 6) return 0;
+    if (!read_message(fields, &send_command, &send) || (send.seen & 6) != 6) return 0;
     if (!find_metadata(at, arrived, 1, &span)) return 0;
     if (!read_metadata(span, at + payload, &metadata, &most)) return 0;
     if (prompt_only && metadata.seen >> DELIVER_AT_TIME & 1) return 0;
@@ -259,7 +267,7 @@ static int read_receipt(Span fields, Frame *frame)
 static int read_ack(Span fields, Frame *frame)
 {
     Numbers ack;
-    if (!read_message(fields, &ack_command, &ack, 0) || !(ack.seen & 2)) return 0;
+    if (!read_message(fields, &ack_command, &ack) || !(ack.seen & 2)) return 0;
     frame->owner = ack.values[1];
     return 1;
 }

@@ -30,6 +30,7 @@ PERMITS_MAX: Final = 0x7FFFFFFF
 """The most permits that one FLOW may give: the broker reads them as an int32."""
 
 _INT32_MAX: Final = 0x7FFFFFFF
+_FIRST_ID: Final = 0x08
 _ACK_SET: Final = 4
 _SUB_TYPES: Final = 4
 """Exclusive, Shared, Failover and Key_Shared."""
@@ -145,6 +146,17 @@ def read_flow(data: bytes, start: int, end: int) -> tuple[int, int]:
     if permits > PERMITS_MAX:
         raise MalformedFrame(FrameFault.OUT_OF_RANGE, f"FLOW.messagePermits {permits}")
     return number_of(fields, 1), permits
+
+
+def leading_id(data: bytes, start: int, end: int) -> int | None:
+    """Return the id with which a client's command begins; None if it begins otherwise.
+
+    Raises:
+        MalformedFrame: the id is not in canonical form.
+    """
+    if start == end or data[start] != _FIRST_ID:
+        return None
+    return read_varint(data, start + 1)[0]
 
 
 def number_of(fields: Fields, number: int) -> int:

@@ -103,6 +103,18 @@ WATCH_TC_ASSIGNMENTS: Final = 79
 WATCH_TC_ASSIGNMENTS_UPDATE: Final = 80
 WATCH_TC_ASSIGNMENTS_CLOSE: Final = 81
 
+_KIB: Final = 1024
+_COMMAND_MAX: Final = {
+    CONNECT: 128 * _KIB,
+    AUTH_RESPONSE: 128 * _KIB,
+    ACK: 256 * _KIB,
+    REDELIVER: 256 * _KIB,
+    PRODUCER: 1024 * _KIB,
+    SUBSCRIBE: 1024 * _KIB,
+    GET_OR_CREATE_SCHEMA: 1024 * _KIB,
+}
+_OTHERS_MAX: Final = 64 * _KIB
+
 KNOWN_TYPES: Final = frozenset((*range(2, 41), *range(50, 69), *range(70, 82)))
 """The types of commands up to Pulsar 5.0.0-M1."""
 
@@ -118,6 +130,14 @@ _NEGATIVE_INT32_MIN: Final = (1 << 64) - (1 << 31)
 
 _DEPTH_MAX: Final = 4
 """The deepest nesting of messages; Pulsar's deepest is ACK, with the first chunk of a message id."""
+
+FIELDS_MAX: Final = 4096
+"""Fields of a command, or of a message's metadata, at all levels together: each costs about a
+microsecond, and 1,300 properties are more than a client sends. Large ACKs are read otherwise
+(rewriting.py)."""
+
+UNKNOWN_MAX: Final = 64
+"""Fields of later releases in one message."""
 
 _LARGEST: Final = {Scalar.UINT32: _TAG_MAX, Scalar.INT32: _INT32_MAX, Scalar.BOOL: 1}
 _SIGNED: Final = (Scalar.UINT32, Scalar.INT32)  # LightProto has no unsigned type
@@ -135,6 +155,8 @@ class FrameFault(Enum):
 
     FRAME_SIZE = "frame size out of bounds"
     COMMAND_SIZE = "command size out of bounds"
+    COMMAND_TOO_LARGE = "a command larger than its content can need"
+    FIELDS = "more fields than a client needs"
     LAYOUT = "a command that is not its type and one sub-message"
     PAYLOAD = "a payload behind a command that has none"
     TRUNCATED_FIELD = "a field runs past the end of its message"
@@ -180,6 +202,16 @@ def sizes_fault(total: int, command: int, frame_max: int) -> MalformedFrame:
     return MalformedFrame(FrameFault.COMMAND_SIZE, f"commandSize {command} of totalSize {total}")
 
 
+def command_max(kind: int) -> int:
+    """Return the size of the largest command of this type that a client can need, in bytes.
+
+    Clients acknowledge a thousand messages at once (``maxAcknowledgmentGroupSize``), each with some 20
+    bytes, and with up to 170 where it is a part of a batch. A schema may describe many types. Tokens and
+    tickets take some KiB. All other commands hold names and ids.
+    """
+    return _COMMAND_MAX.get(kind, _OTHERS_MAX)
+
+
 def read_varint(data: bytes, pos: int) -> tuple[int, int]:
     """Read a varint of at most 64 bits; return it with the position after it.
 
@@ -223,18 +255,48 @@ def read_head(data: bytes, pos: int, end: int) -> tuple[int, int]:
     return kind, pos
 
 
-def read_message(data: bytes, pos: int, end: int, message: Message, depth: int = 0) -> Fields:
+def read_message(data: bytes, pos: int, end: int, message: Message) -> Fields:
     """Read the known fields of a client's message between two positions.
 
     If a field may repeat and does, its last value is returned.
 
     Raises:
-        MalformedFrame: the message, or one nested in it, is not in canonical form.
+        MalformedFrame: the message, or one nested in it, is not in canonical form, or there are more than
+            `FIELDS_MAX` fields, or more than `UNKNOWN_MAX` that are not known.
     """
+    budget = FieldBudget() if end - pos > FIELDS_MAX else None  # a field has a byte at least
+    return _read_level(data, pos, end, message, 0, budget)
+
+
+class FieldBudget:
+    """The fields that a message may still have."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = FIELDS_MAX
+
+    def spend(self) -> None:
+        """Count a field.
+
+        Raises:
+            MalformedFrame: it is one too many.
+        """
+        if not self.left:
+            raise MalformedFrame(FrameFault.FIELDS, f"more than {FIELDS_MAX}")
+        self.left -= 1
+
+
+def _read_level(
+    data: bytes, pos: int, end: int, message: Message, depth: int, budget: FieldBudget | None
+) -> Fields:
     if depth > _DEPTH_MAX:
         raise MalformedFrame(FrameFault.NESTING, f"more than {_DEPTH_MAX} levels")
     found: Fields = {}
+    unknown = 0
     while pos < end:
+        if budget is not None:
+            budget.spend()
         tag, pos = read_varint(data, pos)
         number, wire_type = tag >> 3, tag & 7
         if not number or tag > _TAG_MAX:
@@ -244,8 +306,8 @@ def read_message(data: bytes, pos: int, end: int, message: Message, depth: int =
             raise MalformedFrame(FrameFault.TRUNCATED_FIELD, f"field {number}")
         field = message.get(number)
         if field is None:
-            if wire_type == _LENGTH_DELIMITED:
-                raise MalformedFrame(FrameFault.UNKNOWN_FIELD, f"field {number}")
+            unknown += 1
+            _check_unknown(number, wire_type, unknown)
             continue
         if number in found and not field.repeated:
             raise MalformedFrame(FrameFault.REPEATED_FIELD, f"field {number}")
@@ -253,12 +315,17 @@ def read_message(data: bytes, pos: int, end: int, message: Message, depth: int =
             _check_number(number, value, field)
             found[number] = value
         else:
-            _check_bytes(data, start, pos, number, wire_type, field, depth)
+            _check_bytes(data, start, pos, (number, wire_type), field, depth, budget)
             found[number] = data[start:pos]
     if not message.required <= found.keys():
         missing = min(message.required - found.keys())
         raise MalformedFrame(FrameFault.MISSING_FIELD, f"field {missing}")
     return found
+
+
+def _check_unknown(number: int, wire_type: int, count: int) -> None:
+    if wire_type == _LENGTH_DELIMITED or count > UNKNOWN_MAX:
+        raise MalformedFrame(FrameFault.UNKNOWN_FIELD, f"field {number}")
 
 
 def _read_value(data: bytes, pos: int, wire_type: int) -> tuple[int, int, int]:
@@ -289,22 +356,33 @@ def _check_number(number: int, value: int, field: Field) -> None:
 
 
 def _check_bytes(
-    data: bytes, start: int, end: int, number: int, wire_type: int, field: Field, depth: int
+    data: bytes,
+    start: int,
+    end: int,
+    key: tuple[int, int],
+    field: Field,
+    depth: int,
+    budget: FieldBudget | None,
 ) -> None:
+    number, wire_type = key
     if wire_type == _LENGTH_DELIMITED:
         if isinstance(field.kind, Message):
-            read_message(data, start, end, field.kind, depth + 1)
+            _read_level(data, start, end, field.kind, depth + 1, budget)
             return
         if field.packed:
-            _check_packed(data, start, end, number, field)
+            _check_packed(data, start, end, number, field, budget)
             return
         if field.kind in _BYTES or field.kind is Scalar.ANY:
             return
     raise MalformedFrame(FrameFault.WIRE_TYPE, f"wire type {wire_type} in field {number}")
 
 
-def _check_packed(data: bytes, pos: int, end: int, number: int, field: Field) -> None:
+def _check_packed(
+    data: bytes, pos: int, end: int, number: int, field: Field, budget: FieldBudget | None
+) -> None:
     while pos < end:
+        if budget is not None:
+            budget.spend()
         value, pos = read_varint(data, pos)
         _check_number(number, value, field)
     if pos != end:

@@ -17,12 +17,15 @@ Under load, most of what one read brings is a run of frames of one producer or c
 be found (``runs``), one that passes as a whole is decided at once; all else is decided frame by frame.
 
 Some frames must arrive in full, or nearly so, before they can be decided: a SEND that is held back, a
-command with long fields. Of such a frame more than `HEAD_FREE` bytes are kept only if there is room for
-all of it; without room the stream stops in front of it. `kept_bytes` is the size of that frame, with the
-part that has not arrived, for the account of held memory.
+command with long fields. Of such a frame more than `HEAD_FREE` bytes are kept only while there is room;
+without room the stream stops, in front of it or within it. `kept_bytes` is what has arrived of that
+frame, for the account of held memory: what it claims to be takes no room.
 
-Many small frames take long to decide, and one read may bring thousands. A stream decides a number of them
-in a *turn*, and leaves the others until it is told to `go_on`: in between, other connections have theirs.
+Many small frames take long to decide, and one read may bring thousands; so does one large command. A
+stream decides a number of frames in a *turn*, and leaves the others until it is told to `go_on`: in
+between, other connections have theirs. A frame counts as one decision, and as more by the bytes that are
+read field by field (`WORK_BYTES`), so that a turn takes about as long whatever the client sends. A
+command that is larger than its content can need is refused before it has arrived.
 
 Frames of our own making, and frames that were held back, may only enter between two frames:
 ``insert`` waits for that moment.
@@ -69,7 +72,7 @@ Handler = Callable[[bytes, int, int, int, int], Decision]
 has arrived, and its head is in canonical form."""
 
 HasRoom = Callable[[int], bool]
-"""Tells whether a frame of this many bytes may be kept until it has arrived; if not, the stream stops."""
+"""Tells whether this many bytes of an unfinished frame may be kept; if not, the stream stops."""
 
 Otherwise = Callable[[int], None]
 """Called with the type of a frame that has no handler; raises MalformedFrame if it may not pass."""
@@ -82,6 +85,12 @@ _NOTHING: Final = b""
 
 ENDLESS: Final = 1 << 62
 """A turn that ends with the bytes received."""
+
+WORK_BYTES: Final = 16
+"""Bytes whose fields take about as long to read as one decision: eight at most, a microsecond each."""
+
+_SHORT: Final = 64
+"""Bytes of a command that count as one decision."""
 
 HEAD_FREE: Final = 16 * 1024
 """Bytes of an unfinished frame that are kept without asking, as every read ends inside a frame."""
@@ -102,12 +111,13 @@ class FrameStream:
         payload_type: the only type that may carry a payload here.
         prompt_runs: whether frames with delayed messages are decided one by one.
         has_room: asked before more than `HEAD_FREE` bytes of an unfinished frame are kept.
+        largest: the size of the largest command, by type; without it, commands are as large as frames.
         turn: the decisions of a turn, each about a frame or a run.
     """
 
     __slots__ = (
-        "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_kept_frames", "_left",
-        "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining", "_run_handlers",
+        "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_kept_frames", "_largest",
+        "_left", "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining", "_run_handlers",
         "_scanning", "_turn", "_unread", "decided", "frame_max", "kept_bytes", "out", "stopped",
     )  # fmt: skip
 
@@ -120,9 +130,11 @@ class FrameStream:
         *,
         prompt_runs: bool = False,
         has_room: HasRoom = _always,
+        largest: Callable[[int], int] | None = None,
         turn: int = ENDLESS,
     ) -> None:
         self._handlers = handlers
+        self._largest = largest
         self._has_room = has_room
         self._otherwise = otherwise
         self._run_handlers = run_handlers or {}
@@ -138,7 +150,7 @@ class FrameStream:
         self._discarding = False
         self._scanning = False
         self._turn = turn
-        #: The decisions that are left of the present turn.
+        #: The decisions that are left of the present turn; below 0 after a frame that counts as many.
         self._left = turn
         #: The decisions so far; the caller that counts them sets it back to 0.
         self.decided = 0
@@ -148,7 +160,7 @@ class FrameStream:
         self._inserts: list[Buffer] = []
         #: The largest frame, its size field included, in bytes.
         self.frame_max = MAX_MESSAGE_SIZE + FRAME_PADDING
-        #: The size of the undecided frame, if more than `HEAD_FREE` bytes of it are kept.
+        #: The bytes kept of the undecided frame, if they are more than `HEAD_FREE`.
         self.kept_bytes = 0
         #: The number of frames that had to be kept so.
         self._kept_frames = 0
@@ -178,9 +190,19 @@ class FrameStream:
         return self._kept_frames if self.kept_bytes and not self.stopped else 0
 
     @property
+    def missing_bytes(self) -> int:
+        """The bytes of the frame that is passing which have not arrived."""
+        return 0 if self._discarding else self._remaining
+
+    @property
     def waits(self) -> bool:
         """Whether bytes that were read wait for a further turn."""
         return bool(self._unread) and not self.stopped
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes that wait for a further turn."""
+        return sum(map(len, self._unread)) if self.waits else 0
 
     def feed(self, data: bytes) -> None:
         """Take the bytes of a read, and decide a turn of frames.
@@ -213,6 +235,10 @@ class FrameStream:
         self.stopped = False
         self._advance()
 
+    def charge(self, size: int) -> None:
+        """Count the reading of this many bytes, field by field, as decisions of this turn."""
+        self._left -= size // WORK_BYTES
+
     def insert(self, frame: Buffer) -> None:
         """Send a frame as soon as the one that is under way is complete."""
         self._inserts.append(frame)
@@ -228,7 +254,7 @@ class FrameStream:
         self._scanning = True
         self._left = self._turn
         try:
-            while self._unread and self._left and not self.stopped:
+            while self._unread and self._left > 0 and not self.stopped:
                 data = self._unread.popleft()
                 if self._head:
                     data = self._complete_head(data)
@@ -249,6 +275,9 @@ class FrameStream:
             self._unread.appendleft(data[missing:])
         self._head += data[:missing]
         if len(self._head) < self._needed:
+            if self.kept_bytes:
+                self.kept_bytes = len(self._head)
+                self.stopped = not self._has_room(self.kept_bytes)
             return _NOTHING
         head = bytes(self._head)
         self._head.clear()
@@ -263,7 +292,7 @@ class FrameStream:
         runs_from = 0 if CAN_FIND_RUNS else size  # before that, none begins
         try:
             while pos < size:
-                if not self._left:
+                if self._left <= 0:
                     self._unread.appendleft(data[pos:])
                     size = pos
                     break
@@ -284,7 +313,7 @@ class FrameStream:
                     self._discarding = frame_end > size
                     start = pos = frame_end
                 else:
-                    self._stay(data, pos, decision, frame_end, 0 if pos else kept)
+                    self._stay(data, pos, decision, 0 if pos else kept)
                     size = pos
         except MalformedFrame:
             self._pass_on(data, start, pos)
@@ -296,7 +325,7 @@ class FrameStream:
         """Return where the runs end that pass from here, and where to look for the next one."""
         size, frame_max, handlers = len(data), self.frame_max, self._run_handlers
         find = find_prompt_run if self._prompt_runs else find_run
-        while pos < size and self._left:
+        while pos < size and self._left > 0:
             run = find(data, pos, frame_max)
             if run is None:
                 return pos, pos + 1
@@ -340,21 +369,30 @@ class FrameStream:
         if handler is None:
             self._otherwise(kind)
             return _PASSES, frame_end
+        if command > _SHORT:
+            self._check_command(kind, command, has_arrived=command_end <= size)
         if command_end > size:
             return command_end, frame_end
         return handler(data, pos, body, command_end, frame_end), frame_end
 
-    def _stay(
-        self, data: bytes, pos: int, verdict: FrameVerdict | int, frame_end: int, kept: int
-    ) -> None:
+    def _check_command(self, kind: int, size: int, *, has_arrived: bool) -> None:
+        """Refuse a command that is too large; charge the turn for one that is now read."""
+        if self._largest is not None and size > (most := self._largest(kind)):
+            raise MalformedFrame(
+                FrameFault.COMMAND_TOO_LARGE, f"type {kind}, {size} bytes, at most {most}"
+            )
+        if has_arrived:
+            self.charge(size)
+
+    def _stay(self, data: bytes, pos: int, verdict: FrameVerdict | int, kept: int) -> None:
         """Leave a frame undecided, for now or until resumed; its `kept` bytes are already counted."""
         if not isinstance(verdict, int):
             self._stop(data, pos, kept)
         elif verdict - pos <= HEAD_FREE:
             self._keep_head(data, pos, verdict)
-        elif self._has_room(frame_end - pos):
+        elif self._has_room(len(data) - pos):
             self._kept_frames += not kept
-            self.kept_bytes = frame_end - pos
+            self.kept_bytes = len(data) - pos
             self._keep_head(data, pos, verdict)
         else:
             self._stop(data, pos, kept)

@@ -30,12 +30,11 @@ from typing import Protocol, cast
 
 from coordinator.gate.engine.deadlines import Awaited, Deadlines
 from coordinator.gate.engine.session import ConnectionAudit, Session
-from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.connect_policy import Client
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.protocol.stream import Buffer
 from coordinator.gate.server import sockets
+from coordinator.gate.server.auditing import AuditHost, ClientAudit
 from coordinator.gate.server.listening import Visitor
 from coordinator.gate.server.tls import common_name
 from coordinator.gate.server.turns import Turns
@@ -52,7 +51,7 @@ CLIENT_FULL = 512 * 1024
 """Above this many unwritten bytes a client itself is not read; the broker alone never gets there."""
 
 
-class ConnectionHost(Protocol):
+class ConnectionHost(AuditHost, Protocol):
     """The gate, as a connection sees it."""
 
     @property
@@ -103,18 +102,6 @@ class ConnectionHost(Protocol):
         """Count a malformed frame of one side."""
         ...
 
-    def refused(self, peer: str, reason: RefusalReason, detail: str) -> None:
-        """Take the first refusal of this reason on the client's connection."""
-        ...
-
-    def exempted(self, peer: str, producer: ProducerCommand) -> None:
-        """Take the news that a producer of geo-replication is not limited."""
-        ...
-
-    def migrated(self, peer: str, url: str) -> None:
-        """Take the news that the broker sends a client to another cluster."""
-        ...
-
     def handled(self) -> None:
         """Look for traffic that passed, and for producers or consumers that wait, after a read."""
         ...
@@ -132,8 +119,11 @@ class Connection(Visitor):
         self._host = host
         self._deadlines = host.deadlines
         self._turns = host.turns
+        self.served = 0
         self._loop = asyncio.get_running_loop()
-        self.session = host.new_session(self._flush_soon, self)
+        self.address = address[0]
+        self.peer = f"{address[0]}:{address[1]}"
+        self.session = host.new_session(self._flush_soon, ClientAudit(host, self.peer))
         self._client: asyncio.Transport | None = None
         self._broker: asyncio.Transport | None = None
         self._client_writable = True
@@ -157,8 +147,6 @@ class Connection(Visitor):
         self.ended = asyncio.Event()
         #: Whether the client's transport exists: a TLS handshake may fail.
         self.is_made = False
-        self.address = address[0]
-        self.peer = f"{address[0]}:{address[1]}"
 
     # The client side, as asyncio calls it
 
@@ -264,21 +252,12 @@ class Connection(Visitor):
         else:
             self.close()
 
-    # News of the session
-
-    def refused(self, reason: RefusalReason, detail: str) -> None:
-        """See `ConnectionAudit`."""
-        self._host.refused(self.peer, reason, detail)
-
-    def exempted(self, producer: ProducerCommand) -> None:
-        """See `ConnectionAudit`."""
-        self._host.exempted(self.peer, producer)
-
-    def migrated(self, url: str) -> None:
-        """See `ConnectionAudit`."""
-        self._host.migrated(self.peer, url)
-
     # Orders of the gate
+
+    @property
+    def waiting_bytes(self) -> int:
+        """See `TurnTaker`."""
+        return self.session.waiting_bytes
 
     def take_turn(self) -> None:
         """See `TurnTaker`."""
@@ -370,7 +349,7 @@ class Connection(Visitor):
         except MalformedFrame as error:
             self._fail(side, error)
         else:
-            self._turns.spend(self.session.take_decided())
+            self._turns.spend(self, self.session.take_decided())
             self.flush()
             self._host.handled()
 

@@ -13,10 +13,12 @@ from typing import Protocol
 
 import structlog
 
+from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.deadlines import Deadlines
 from coordinator.gate.engine.session import ConnectionAudit, Session
+from coordinator.gate.limits.metering import MeteredLimiter
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.refusals import RefusalReason
@@ -26,6 +28,7 @@ from coordinator.gate.server.log_ration import LogRation
 from coordinator.gate.server.supervisor import DeadlineSupervisor, Patience
 from coordinator.gate.server.turns import Turns
 from coordinator.gate.server.upstream import Address, Upstream
+from coordinator.insight.model.gate_views import Debtor
 
 _log = structlog.get_logger(__name__)
 
@@ -182,6 +185,12 @@ class Connections:
         """Log a producer of geo-replication, which its topic's groups do not limit."""
         named = {"topic": producer.topic, "producer": producer.producer_name}
         self._log.tell("producer of geo-replication, exempt", peer=peer, **named)
+
+    def indebted(self, limiter: MeteredLimiter, debtor: Debtor) -> None:
+        """Log who took much of a limit in advance, and keep it with the limit."""
+        limiter.debtor = debtor
+        group, owed_s = limiter.counter.group, round(limiter.debt_ns / NANOS_PER_SECOND, 1)
+        self._log.warn("limit taken in advance", group=group, seconds=owed_s, **debtor._asdict())
 
     def migrated(self, peer: str, url: str) -> None:
         """Log that the broker sends a client to another cluster."""

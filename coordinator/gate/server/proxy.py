@@ -347,7 +347,7 @@ class Gate:
 
     def holds(self) -> tuple[HoldView, ...]:
         """Return the hold times of every group, topic and class that had to wait."""
-        return tuple(self._groups.holds())
+        return tuple(self._groups.holds(self._now_ns()))
 
     def unknown_topics(self) -> UnknownTopicsView:
         """Return the counts of topics with unknown names."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from coordinator.core.model import MonitoringClass, Rates, Unit
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates, Unit
 from coordinator.insight.model.answer import Age, answer
 
 HOLD_BUCKETS_NS: Final = tuple(
@@ -109,6 +109,32 @@ class ConnectionFigures:
     """why it is not read now"""
 
 
+class Debtor(NamedTuple):
+    """The client that took some time of a limit in advance, or made its consumer owe it.
+
+    Args:
+        peer: host and port.
+        role: as it has proved it.
+        topic: the topic that it published to, or consumed.
+        messages: of the publish or the delivery.
+        size: the same in bytes.
+    """
+
+    peer: str
+    role: str
+    topic: str
+    messages: int
+    size: int
+
+    def sentence(self, what: str, owed_ns: int) -> str:
+        """Return that this client made a debt, of a publish or a delivery."""
+        return (
+            f"{owed_ns / NANOS_PER_SECOND:.1f} s of the limit are taken in advance, last by a {what} of "
+            f"{self.messages:,} messages and {self.size:,} bytes of {self.topic}: {self.peer}, role "
+            f"{self.role}."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class HoldView:
     """The messages that one limit has held since the start, of one class.
@@ -121,6 +147,8 @@ class HoldView:
         counts: the number held, by hold time: one per `HOLD_BUCKETS_NS`, and the longer ones.
         held_ns: their hold times together.
         throttles: how often it began to hold, by the unit that was waited for longest.
+        owed_ns: the time for which the limit is taken in advance now.
+        debtor: who took much of it in advance, the last time; None if none did.
     """
 
     scope: str
@@ -129,6 +157,8 @@ class HoldView:
     counts: tuple[int, ...]
     held_ns: int
     throttles: Mapping[Unit, int]
+    owed_ns: int = 0
+    debtor: Debtor | None = None
 
 
 @answer

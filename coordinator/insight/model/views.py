@@ -377,6 +377,8 @@ class Explanation:
     """what would give a broker that is cut another limit, computed by the law"""
     delayed: tuple[str, ...] = ()
     """of the group of delayed messages: what counts, and what of it has no effect"""
+    debt: tuple[str, ...] = ()
+    """of this sidecar's gate: how much of the limit is taken in advance, and by whom, in sentences"""
     slack: str = ""
     """what the own broker's limiter adds, if that holds the limit; empty: a gate does"""
     round_the_gate: tuple[str, ...] = ()

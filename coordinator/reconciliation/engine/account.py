@@ -173,7 +173,7 @@ class NamespaceAccount:
         """
         if broker is not None and gate is not None:
             self.difference = self.difference.plus(broker).less(gate)
-        passed = 0.0 if gate is None else gate.bytes / max(1, elapsed_ns)
+        passed = 0.0 if gate is None else max(0, gate.bytes) / max(1, elapsed_ns)
         # Of two readings, as the level may be that of the one before.
         rate, self._passed = max(passed, self._passed), passed
         self.uncertainty = LEAST + round(rate * (took_ns + FLIGHT_NS))

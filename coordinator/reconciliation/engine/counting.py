@@ -10,7 +10,8 @@ Both ends count by namespace and class, and their counters grow until they begin
 * A *namespace* that fell, where the broker lists no topics, lost a topic with an unknown count: unknown.
 * At the first reading nothing is known of earlier values.
 * The gate's counter falls when it forgot a namespace (`NAMESPACES_MAX` of gate/limits/namespaces.py):
-  unknown. So is every increase while the gate counts namespaces together (`GATE_OTHERS`).
+  unknown. It may fall as well by what a client announced and never sent; that increase is known, and
+  below 0. While the gate counts namespaces together (`GATE_OTHERS`) every increase is unknown.
 
 A subscription that ends takes along what it was sent since the last reading, and one that begins and ends
 between two readings is never listed. The broker's count of all its dispatched bytes has them. What it has
@@ -42,6 +43,9 @@ ENDED_ROW: Final = (ENDED, MonitoringClass.DISPATCH)
 
 GATE_OTHERS: Final = "(others)/(others)"
 """The gate's name of the namespaces that it counts together."""
+
+GATE_FORGOT: Final = "(forgotten)"
+"""The gate's name of the number of times that it forgot counters."""
 
 Row = tuple[str, MonitoringClass]
 """A namespace, or what stands for one, and a class: the key under which both ends are compared."""
@@ -140,7 +144,9 @@ class GateBook:
         found: dict[Row, Volume | None] = {}
         for row in totals.keys() | last.keys():
             was, now = last.get(row, NOTHING), totals.get(row, NOTHING)
-            found[row] = None if now.fell(was) else now.less(was)
+            forgot = (GATE_FORGOT, row[1])
+            is_other = totals.get(forgot) != last.get(forgot)
+            found[row] = None if is_other and now.fell(was) else now.less(was)
         return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.throttle import PublishBuffer
@@ -22,15 +24,18 @@ def held_back(bench: Bench) -> Client:
     return bench.producing()
 
 
-def test_a_frame_counts_with_all_of_its_size_from_its_first_bytes_on(bench: Bench) -> None:
-    """Frames that many connections begin and leave are within the bound of held memory together."""
+def test_what_has_arrived_of_a_frame_counts(bench: Bench) -> None:
+    """The size that its head claims takes no room: a client that sends little holds little."""
     client = held_back(bench)
 
-    client.sends_on(LARGE[:500])
-
-    assert (client.session.held_bytes, bench.buffer.held_bytes) == (SIZE, SIZE)
+    before = 0
+    for arrived in (500, 100_000, 900_000):
+        client.sends_on(LARGE[before:arrived])
+        before = arrived
+        counted = arrived + HELD_FRAME_OVERHEAD
+        assert (client.session.held_bytes, bench.buffer.held_bytes) == (counted, counted)
     assert client.session.held_frames == 0
-    client.sends_on(LARGE[500:])
+    client.sends_on(LARGE[before:])
     assert (client.session.held_bytes, bench.buffer.held_bytes) == (SIZE, SIZE)
     assert client.session.held_frames == 1
 
@@ -44,39 +49,58 @@ def test_the_beginning_of_a_small_frame_counts_nothing(bench: Bench) -> None:
     assert client.session.held_bytes == 0
 
 
+@pytest.mark.parametrize("begun", [0, 500])
 def test_a_frame_without_room_in_its_connection_is_read_when_others_have_gone(
-    bench: Bench,
+    bench: Bench, begun: int
 ) -> None:
-    """Decoding stops in front of it, and what comes behind it waits, too."""
+    """Decoding stops in front of it, or within it; what comes behind it waits, too."""
     bench.attach(ns="limited")
     bench.limit("limited", 1)
     client = bench.producing(held_bytes_max=SIZE)
     client.sends(peer.send(1, 0))
+    client.sends_on(LARGE[:begun])
 
-    client.sends_on(LARGE[:500])
+    client.sends_on(LARGE[begun:-1])
 
     assert client.session.paused
     bench.wait(1000)
     assert client.broker_got() == [peer.send(1, 0)]
-    client.sends_on(LARGE[500:])
+    client.sends_on(LARGE[-1:])
     bench.wait(1000)
     assert client.broker_got() == [LARGE]
 
 
-def test_a_frame_without_room_in_the_gate_is_read_when_half_is_free(bench: Bench) -> None:
-    """The buffer of all connections counts what another one has begun."""
-    bench.buffer = PublishBuffer(SIZE + 1000)
-    first = held_back(bench)
-    second = bench.producing()
-    first.sends_on(LARGE[:500])
+def test_unfinished_frames_leave_half_of_the_gates_room_to_others(bench: Bench) -> None:
+    """Of those that do not fit into their half the oldest goes on, and the next one after it."""
+    bench.buffer = PublishBuffer(2 * SIZE)
+    first, second, third = held_back(bench), bench.producing(), bench.producing()
+    for client in (first, second, third):
+        client.sends_on(LARGE[:100_000])
+    for client in (first, second, third):
+        client.sends_on(LARGE[100_000:-1])
 
-    second.sends_on(LARGE[:500])
-
-    assert (first.session.paused, second.session.paused) == (False, True)
+    assert [each.session.paused for each in (first, second, third)] == [False, True, True]
+    small = bench.producing()
+    small.sends(peer.send(1, 0))
+    assert small.session.held_frames == 1
     first.session.close(bench.now_ns)
     second.session.advance(bench.now_ns)
-    assert not second.session.paused
-    assert bench.buffer.held_bytes == SIZE
+    third.session.advance(bench.now_ns)
+    assert [each.session.paused for each in (second, third)] == [False, True]
+
+
+def test_a_connection_that_waits_is_told_when_it_is_the_oldest(bench: Bench) -> None:
+    """Else it would stand still until it sends, and it is not read."""
+    bench.buffer = PublishBuffer(SIZE)
+    first, second = held_back(bench), bench.producing()
+    for client in (first, second):
+        client.sends_on(LARGE[:100_000])
+        client.sends_on(LARGE[100_000:-1])
+    bench.released.clear()
+
+    first.session.close(bench.now_ns)
+
+    assert bench.released == [second]
 
 
 def test_a_frame_that_passes_in_the_end_counts_no_longer(bench: Bench) -> None:
@@ -95,7 +119,7 @@ def test_a_large_command_counts_until_it_is_read(bench: Bench) -> None:
     client = bench.client()
 
     client.sends_on(request[:500])
-    assert client.session.held_bytes == len(request) + HELD_FRAME_OVERHEAD
+    assert client.session.held_bytes == 500 + HELD_FRAME_OVERHEAD
 
     client.sends_on(request[500:])
     assert client.session.held_bytes == 0
@@ -113,7 +137,7 @@ async def test_a_client_that_leaves_a_large_frame_unfinished_is_closed() -> None
     async with site() as here:
         client = await limited(here)
         client.writer.write(LARGE[:100_000])
-        await until(lambda: here.gate.figures().held_bytes == SIZE)
+        await until(lambda: here.gate.figures().held_bytes == 100_000 + HELD_FRAME_OVERHEAD)
 
         here.pass_time(60)
         assert here.closes == {}
@@ -129,10 +153,11 @@ async def test_a_client_that_completes_its_frames_has_the_time_for_each() -> Non
     async with site() as here:
         client = await limited(here)
         client.writer.write(LARGE[:100_000])
-        await until(lambda: here.gate.figures().held_bytes == SIZE)
+        begun = 100_000 + HELD_FRAME_OVERHEAD
+        await until(lambda: here.gate.figures().held_bytes == begun)
         for frames in range(1, 4):
             here.pass_time(50)
             client.writer.write(LARGE[100_000:] + LARGE[:100_000])
-            await until(lambda: here.gate.figures().held_bytes == (frames + 1) * SIZE)  # noqa: B023
+            await until(lambda: here.gate.figures().held_bytes == frames * SIZE + begun)  # noqa: B023
 
         assert here.closes == {}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments
-from coordinator.gate.limits.admission import Limiter, ServiceOrder
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, START_NS, TOPIC, Bench, Client
 
@@ -182,12 +180,12 @@ def test_each_release_is_checked_again(bench: Bench) -> None:
 
 
 def test_a_raised_limit_releases_at_once(bench: Bench) -> None:
-    """apache/pulsar#25502: the old delay, here 10 s, must not be waited for."""
+    """apache/pulsar#25502: the old delay, here 5 s, must not be waited for."""
     bench.attach(ns="limited")
     bench.limit("limited", 100)
     client = bench.producing()
     bench.wait(SECOND)
-    assert delivered_by(client, peer.send(messages=1000)) == 1
+    assert delivered_by(client, peer.send(messages=500)) == 1
     client.sends(peer.send(), peer.send())
 
     bench.limit("limited", None)
@@ -206,10 +204,10 @@ def test_a_raised_rate_moves_the_wake_time(bench: Bench) -> None:
     bench.limit("limited", 10)
     client = bench.producing()
     bench.wait(SECOND)
-    client.sends(peer.send(messages=100), peer.send())
+    client.sends(peer.send(messages=50), peer.send())
     bench.limit("limited", 1000)
 
-    bench.wait(110)
+    bench.wait(60)
 
     assert delivered(client) == 1
 
@@ -323,49 +321,3 @@ def test_waiting_is_measured_by_what_is_lacking(bench: Bench) -> None:
     assert (first.messages, first.messages_held_ns, first.bytes_held_ns) == (1, 100_000_000, 0)
     assert (second.messages, second.messages_held_ns, second.bytes_held_ns) == (0, 0, 0)
     assert delivered(client) == 1
-
-
-class Waits:
-    """A waiter of no further interest."""
-
-    def __init__(self, turn: int) -> None:
-        self.turn = (turn, 0)
-        self.served_until_ns: dict[Limiter, int] = {}
-        self.needed: tuple[Limiter, ...] = ()
-        self.waits_for: Limiter | None = None
-        self.held_since_ns = 0
-        self.gives_up_ns: int | None = None
-
-    def give_up(self, _now_ns: int) -> None:
-        raise AssertionError("it never gives up")
-
-    def wait_for(self, limiter: Limiter | None, _now_ns: int) -> None:
-        self.waits_for = limiter
-
-    def next_cost(self) -> tuple[int, int]:
-        return 1, 1
-
-    def release(self) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_service_order_is_a_sorted_list(seed: int) -> None:
-    """Against the plain model, with removals anywhere and new turns."""
-    dice = random.Random(seed)
-    order, model = ServiceOrder(), list[Waits]()
-    for turn in range(500):
-        if model and dice.random() < 0.45:
-            waiter = dice.choice(model)
-            order.remove(waiter)
-            model.remove(waiter)
-            if dice.random() < 0.3:
-                waiter.turn = (turn, 0)
-                order.add(waiter)
-                model.append(waiter)
-        else:
-            model.append(Waits(turn))
-            order.add(model[-1])
-        first = order.first()
-        assert (first and first.turn) == min((waiter.turn for waiter in model), default=None)
-        assert len(order) == len(model)

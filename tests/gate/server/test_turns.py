@@ -7,6 +7,7 @@ import itertools
 from dataclasses import dataclass, field
 
 from coordinator.core.model import Attachments, Rates
+from coordinator.gate.protocol.stream import WORK_BYTES
 from coordinator.gate.server.turns import PASS_DECISIONS, TURN_DECISIONS, Turns
 from tests.gate import peer
 from tests.gate.server.hostile_site import Site, site
@@ -22,15 +23,22 @@ class Taker:
     name: str
     story: list[str]
     left: int = field(default=3 * TURN_DECISIONS)
+    turn: int = TURN_DECISIONS
+    served: int = 0
 
     def __hash__(self) -> int:
         return id(self)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of the decisions that are left."""
+        return max(0, self.left) * WORK_BYTES
+
     def take_turn(self) -> None:
         """Decide a turn, and ask for the next one if that was not all."""
         self.story.append(self.name)
-        self.turns.spend(TURN_DECISIONS)
-        self.left -= TURN_DECISIONS
+        self.turns.spend(self, self.turn)
+        self.left -= self.turn
         if self.left > 0:
             self.turns.ask(self)
 
@@ -64,12 +72,47 @@ async def test_a_pass_has_a_bound_for_all_connections_together() -> None:
 async def test_after_the_decisions_of_a_pass_nothing_is_decided_until_the_next_one() -> None:
     """Reads with few frames count as nothing."""
     turns = Turns()
+    client = Taker(turns, "client", [])
     seen = []
     for decisions in (*[20] * 1_000, PASS_DECISIONS):
-        turns.spend(decisions)
+        turns.spend(client, decisions)
         seen.append(turns.are_over)
     await passes(2)
     assert [*seen, turns.are_over] == [False] * 1_000 + [True, False]
+
+
+async def test_who_has_little_to_decide_waits_for_no_crowd_of_others() -> None:
+    """Its turn comes first, though a hundred with long turns asked before it."""
+    turns, story = Turns(), list[str]()
+    for _ in range(100):
+        turns.ask(Taker(turns, "crowd", story))
+    await passes(2)
+    before = len(story)
+    turns.ask(Taker(turns, "honest", story, 10, 10))
+    await passes(1)
+    assert story[before] == "honest"
+
+
+async def test_who_had_more_than_a_turn_waits_longer_for_the_next() -> None:
+    """A frame that counts as ten turns is made up for: the other one has ten in the meantime."""
+    turns, story = Turns(), list[str]()
+    turns.ask(Taker(turns, "L", story, 20 * TURN_DECISIONS, 10 * TURN_DECISIONS))
+    turns.ask(Taker(turns, "s", story, 20 * TURN_DECISIONS))
+    await passes(30)
+    assert "".join(story) == "L" + 9 * "s" + "sL" + 10 * "s"
+
+
+async def test_what_was_before_is_forgotten_when_none_waits() -> None:
+    """A client that has sent for hours has its turns like one that has just come."""
+    turns, story = Turns(), list[str]()
+    old = Taker(turns, "o", story)
+    for _ in range(1_000):
+        turns.spend(old, TURN_DECISIONS)
+    await passes(2)
+    for taker in (Taker(turns, "n", story), old):
+        turns.ask(taker)
+    await passes(10)
+    assert "".join(story) == "nonono"
 
 
 async def test_a_connection_that_leaves_has_no_turn() -> None:

@@ -8,6 +8,7 @@ from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.counting import TopicCount
 from coordinator.reconciliation.engine.counting import (
     BUS,
+    GATE_FORGOT,
     NOTHING,
     REMEMBERED,
     BrokerBook,
@@ -141,8 +142,18 @@ def test_the_gates_first_reading_knows_no_increase() -> None:
 
 
 def test_a_namespace_that_the_gate_forgot_has_an_unknown_increase() -> None:
-    """Its counter fell, or is gone."""
+    """Its counter fell, or is gone, and the gate says that it forgot some."""
     book, a, b = GateBook(), ("a", PUBLISH), ("b", PUBLISH)
+    forgot = {(GATE_FORGOT, PUBLISH): Volume(1, 1)}
     book.read({a: Volume(5, 50), b: Volume(6, 60)})
-    assert book.read({a: Volume(2, 20)}) == {a: None, b: None}
-    assert book.read({a: Volume(3, 30)}) == {a: Volume(1, 10)}
+    found = book.read({a: Volume(2, 20)} | forgot)
+    assert (found[a], found[b]) == (None, None)
+    assert book.read({a: Volume(3, 30)} | forgot)[a] == Volume(1, 10)
+
+
+def test_what_a_client_announced_and_never_sent_is_taken_back() -> None:
+    """The gate counts a publish by its head, and gives back what is missing when the client is gone."""
+    book, a = GateBook(), ("a", PUBLISH)
+    book.read({a: Volume(5, 500)})
+    assert book.read({a: Volume(6, 5_000)}) == {a: Volume(1, 4_500)}
+    assert book.read({a: Volume(6, 600)}) == {a: Volume(0, -4_400)}
