@@ -68,6 +68,9 @@ def test_namespaces_are_attached_and_detached(world: World) -> None:
     detach = ("namespaces", "remove-resource-group", world.namespace)
     assert admin(world, "broker-1", *detach).returncode == 0
     assert admin(world, "broker-2", "resourcegroups", "delete", world.group).returncode == 0
+    gone = admin(world, "broker-3", "resourcegroups", "get", world.group)
+    assert gone.returncode != 0
+    assert "does not exist" in gone.stdout + gone.stderr
 
 
 @pytest.mark.verify

@@ -40,7 +40,15 @@ def run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("messages", [1, 400])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        1,
+        400,
+        pytest.param(7, marks=pytest.mark.verify),
+        pytest.param(100, marks=pytest.mark.verify),
+    ],
+)
 def test_a_limit_is_kept_within_a_thousandth_for_a_minute(bench: Bench, messages: int) -> None:
     """Saturated producers get neither more nor less, single messages and batches larger than a burst."""
     bench.attach(ns="limited")

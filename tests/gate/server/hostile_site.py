@@ -68,12 +68,12 @@ class Visit:
 
     async def next(self) -> bytes:
         """The next frame; nothing when the connection is closed."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await read_frame(self.reader)
 
     async def is_closed(self) -> bool:
         """Whether the gate closes it, or has done so."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             with contextlib.suppress(ConnectionError):
                 while await self.reader.read(READ):
                     pass

@@ -163,13 +163,15 @@ async def test_a_client_that_reads_slowly_goes_on() -> None:
     """Some of it in each of many minutes, and all of it in the end; what it says is heard meanwhile."""
     async with site() as here:
         slow = await here.deaf_consumer()
+        (connection,) = here.gate._connections
 
         for _ in range(30):
+            before = taken(connection._client)
             slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
             for _ in range(10):
                 assert await slow.next() == DELIVERY
             slow.read_no_more()
-            await asyncio.sleep(0.01)
+            await until(lambda: taken(connection._client).is_beyond(before))  # noqa: B023
             slow.writer.write(peer.PING)
             here.pass_time(59)
         await until(lambda: here.broker.received.count(peer.PING) == 30)

@@ -118,7 +118,7 @@ class Client:
 
     async def next(self) -> bytes:
         """The next frame; nothing when the connection is closed."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await read_frame(self.reader)
 
 
@@ -160,7 +160,7 @@ async def site(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until something is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.001)
 
