@@ -1,9 +1,9 @@
 """The ports of the sidecar that the admin API needs.
 
 They answer differently. The *store* and the *broker* are asked over the network: they may refuse or not
-answer at all. The *gate* is in another process and answers soon: a sidecar whose gate does not answer
-ends. The *views* are the coordinator's own memory: they answer at once and never fail, but may be older
-than the store.
+answer at all. The *gate* is in another process and answers soon, unless clients keep it busy: a late
+answer is waited for, and a sidecar whose gate is gone ends. The *views* are the coordinator's own memory:
+they answer at once and never fail, but may be older than the store.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from coordinator.insight.model.gate_views import (
     ConnectionFigures,
     GateFigures,
     GateLimits,
+    GateSlowness,
     HoldView,
     RoleView,
     UnknownTopicsView,
@@ -235,6 +236,10 @@ class LogControl(Protocol):
 
 class GateMeter(Protocol):
     """The gate's reports about itself."""
+
+    def slowness(self) -> GateSlowness:
+        """Return how often and for how long its answers were late; answered by the coordinator."""
+        ...
 
     async def figures(self) -> GateFigures:
         """Return the gate's figures at this moment."""

@@ -9,7 +9,6 @@ milliseconds: so late would be a report of usage. Ends with the input.
 from __future__ import annotations
 
 import asyncio
-import socket
 import statistics
 import sys
 from collections.abc import AsyncIterator
@@ -28,7 +27,7 @@ from coordinator.app.http.serving import serving
 from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.gate.process.handle import GateProcess
-from coordinator.gate.process.spawning import spawned
+from coordinator.gate.process.spawning import Spawned, spawned
 from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from coordinator.runtime.logs import configure_logs
 
@@ -58,7 +57,7 @@ class _Lateness:
         return statistics.quantiles(taken, n=100)[-1] if len(taken) > 1 else 0.0
 
 
-async def _serve(upstream: int, gate_end: socket.socket) -> None:
+async def _serve(upstream: int, gate_child: Spawned) -> None:
     sidecar = memory_sidecar(configure_logs("warning"))
     store, runner = sidecar.store, sidecar.runner
     for number in range(GROUPS):
@@ -73,7 +72,7 @@ async def _serve(upstream: int, gate_end: socket.socket) -> None:
     async def app() -> AsyncIterator[FastAPI]:
         yield create_app(replace(sidecar.backend, gate=gate, coordinator_loop=loop))
 
-    async with GateProcess.over(gate_end, config) as gate:
+    async with GateProcess.over(gate_child, config) as gate:
         gate.listen(runner)
         runner.start(gate, MemoryEscrow(store))
         sidecar.membership.connect()
@@ -109,5 +108,5 @@ def _config(port: int, upstream: int) -> Config:
 
 
 if __name__ == "__main__":
-    with spawned() as spawned_gate:
-        uvloop.run(_serve(int(sys.argv[1]), spawned_gate.end))
+    with spawned() as gate_child:
+        uvloop.run(_serve(int(sys.argv[1]), gate_child))

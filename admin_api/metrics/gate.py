@@ -21,8 +21,10 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Unit
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     HOLD_BUCKETS_NS,
+    SLOW_AFTER_S,
     GateFigures,
     GateLimits,
+    GateSlowness,
     HoldView,
     UnknownTopicsView,
 )
@@ -32,6 +34,21 @@ MAX_SCOPES = 1_000
 
 _BOUNDS = (*(str(bound / NANOS_PER_SECOND) for bound in HOLD_BUCKETS_NS), "+Inf")
 _SCOPE = ["scope", "name", "monitoring_class"]
+
+
+def slowness_families(slowness: GateSlowness) -> Iterator[Metric]:
+    """Yield how often and for how long the gate's answers were late; the others are left out then."""
+    yield counter(
+        "gate_slow_spells",
+        f"Times that the gate began to owe the coordinator an answer for more than {SLOW_AFTER_S:g} s.",
+        slowness.spells,
+    )
+    yield gauge(
+        "gate_slow",
+        "For how long it has owed one; its other figures have no series then. 0: it answers in time.",
+        slowness.lasts_ns / NANOS_PER_SECOND,
+        "seconds",
+    )
 
 
 def gate_families(

@@ -13,6 +13,8 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final
 
 from prometheus_client import exposition
 from prometheus_client.core import (
@@ -25,10 +27,10 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend, Telling, Views
+from admin_api.backend import AdminBackend, GateMeter, Telling, Views
 from admin_api.metrics.backlog import backlog_families
 from admin_api.metrics.families import counter, gauge, labelled_counter
-from admin_api.metrics.gate import gate_families
+from admin_api.metrics.gate import gate_families, slowness_families
 from admin_api.metrics.groups import GroupFamilies
 from admin_api.metrics.minute import MinuteFamilies
 from admin_api.metrics.native import native_families
@@ -39,12 +41,16 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Suspicion
 from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.gate_views import SLOW_AFTER_S
 from coordinator.insight.model.views import HealthView, SuspectView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
 from coordinator.runtime.release import RELEASE
 
 MAX_GROUPS = 1_000
 """Groups with series of their own, about 25 each."""
+
+_GATE_WITHIN_S: Final = 1.5 * SLOW_AFTER_S
+"""The longest wait for the gate's own figures: by then it is known to be slow."""
 
 _NANOS_PER_SECOND = 1_000_000_000
 
@@ -93,14 +99,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
             "reason",
             backend.refusals.counts(),
         ),
-        *gate_families(
-            await backend.gate.figures(),
-            await backend.gate.holds(),
-            await backend.gate.limits(),
-            await backend.gate.delayed(),
-            await backend.gate.unknown_topics(),
-        ),
-        *role_families(await backend.gate.role_traffic()),
+        *await _gate(backend.gate),
         gauge(
             "partitions_near_limit",
             "Partitions of which a second of the last minute used more than 80 % of their limit.",
@@ -117,6 +116,23 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *trees,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
     ]
+
+
+async def _gate(gate: GateMeter) -> list[Metric]:
+    """Ask the gate, unless it is slow: no scrape waits for it as long as its clients do."""
+    families: list[Metric] = []
+    if not gate.slowness().is_slow:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GATE_WITHIN_S):
+                families += gate_families(
+                    await gate.figures(),
+                    await gate.holds(),
+                    await gate.limits(),
+                    await gate.delayed(),
+                    await gate.unknown_topics(),
+                )
+                families += role_families(await gate.role_traffic())
+    return [*slowness_families(gate.slowness()), *families]
 
 
 async def _trees(views: Views) -> TreeFamilies:

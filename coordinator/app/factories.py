@@ -19,6 +19,7 @@ from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
+from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.pulsar.native_topic import NativeTopic
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
@@ -29,7 +30,6 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
-from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator

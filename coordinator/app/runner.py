@@ -11,7 +11,8 @@ at counts or Ticks `_FAILURES_MAX` times in a row the sidecar ends, to begin wit
 All other work on that loop (samples of groups and backlogs, questions of requests) goes in small steps
 with turns in between. Traffic does not wait for it, being in another process; but counts do, which are
 due every `COLLECTED_EVERY_S`, and with them Ticks, which bring rounds and urgent reports. If the
-coordinator is silent for a second, even its gate stands still (coordinator.gate.process).
+coordinator is silent for a second, even its gate stands still (coordinator.gate.process). A gate that is
+slow is asked for its counts once and waited for; the core still gets Ticks.
 
 The bus carries bytes from any sender; coordinator.app.reception verifies them before the core sees them.
 The watch's journal and the recorder keep the history; events themselves are not kept, since a report is
@@ -47,7 +48,13 @@ from coordinator.core.events import (
     UsageReportReceived,
 )
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import NANOS_PER_SECOND, EscrowRecord, Member, MonitoringClass
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    EscrowRecord,
+    Member,
+    MonitoringClass,
+    Traffic,
+)
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.views import SidecarViews
@@ -279,7 +286,7 @@ class Runner:
         quiet = False
         while True:
             await self._until_counts_are_due(quiet=quiet)
-            counted = await self._gate.collect()
+            counted = await self._counts(self._gate)
             self.views.traffic_counted(counted)
             self.post(TrafficCounted(counted))
             for accused in self.reception.look():
@@ -288,6 +295,16 @@ class Runner:
                 self.post(Tick())
             self._counts_wanted.clear()
             quiet = all(traffic.is_quiet for traffic in counted)
+
+    async def _counts(self, gate: TrafficGate) -> tuple[Traffic, ...]:
+        """Collect the counts. Meanwhile Ticks let terms end, the lease's above all; rounds wait."""
+        counts = asyncio.ensure_future(gate.collect())
+        try:
+            while not (await asyncio.wait([counts], timeout=self._collected_quietly_every_s))[0]:
+                self.post(Tick())
+        finally:
+            counts.cancel()
+        return counts.result()
 
     async def _until_counts_are_due(self, *, quiet: bool) -> None:
         loop = asyncio.get_running_loop()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from coordinator.app.parts import SidecarParts, make_parts, set_trust
 from coordinator.app.runner import Runner
 from coordinator.config import Config, ConfigError
 from coordinator.gate.process.handle import GateProcess
+from coordinator.gate.process.spawning import Spawned
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import PortError
 from coordinator.runtime.logs import LogLevel, configure_logs
@@ -39,32 +39,32 @@ log = structlog.get_logger(__name__)
 _RETRY_S = 1.0
 
 
-def run(config: Config, reload: Callable[[], Config], gate_end: socket.socket | None) -> int:
+def run(config: Config, reload: Callable[[], Config], gate_child: Spawned | None) -> int:
     """Run a sidecar until it is told to stop; return its exit code.
 
     Args:
         config: the configuration.
         reload: reads that again, at SIGHUP; raises ConfigError.
-        gate_end: the channel to the gate's process (coordinator.gate.process); None where only the
-            broker's own limiter enforces.
+        gate_child: the gate's process (coordinator.gate.process); None where only the broker's own
+            limiter enforces.
 
     Raises:
         ConfigError: a file or place that the configuration names cannot be used.
     """
     log_level = configure_logs(config.log_level)
-    return uvloop.run(_run(config, reload, gate_end, log_level))
+    return uvloop.run(_run(config, reload, gate_child, log_level))
 
 
 async def _run(
     config: Config,
     reload: Callable[[], Config],
-    gate_end: socket.socket | None,
+    gate_child: Spawned | None,
     log_level: LogLevel,
 ) -> int:
     async with AsyncExitStack() as stack:
         gate: GateProcess | None = None
-        if gate_end is not None:
-            gate = await stack.enter_async_context(GateProcess.over(gate_end, config))
+        if gate_child is not None:
+            gate = await stack.enter_async_context(GateProcess.over(gate_child, config))
             log_level.watch(gate.set_log_level)
         runner, stop = await _start(config, reload, gate, log_level, stack)
         log.info("sidecar started", broker=config.broker_id, version=RELEASE)

@@ -28,9 +28,7 @@ def sidecar(
             from coordinator.app.sidecar import run  # noqa: PLC0415
 
         try:
-            exit_code = run(
-                loaded, lambda: load(config, settings or ()), gate.end if gate else None
-            )
+            exit_code = run(loaded, lambda: load(config, settings or ()), gate)
         except ConfigError as error:
             raise WrongUse(str(error)) from error
     raise typer.Exit(exit_code)

@@ -45,9 +45,6 @@ _NAMED_ENTITY: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 
 _PARTITION_MAX: Final = 0x7FFFFFFF
 
-RESOURCE_USAGE_TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
-"""The topic where Pulsar's own resource groups exchange their usage."""
-
 
 @dataclass(frozen=True, slots=True)
 class TopicName:

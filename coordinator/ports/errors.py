@@ -57,7 +57,7 @@ class ReceiverUnreachable(Unreachable):
 
 
 class GateGone(Unreachable):
-    """The gate's process has ended or does not answer; the sidecar ends with it."""
+    """The gate's process has ended or gives no sign of life; the sidecar ends with it."""
 
     cause = "The gate is gone"
 

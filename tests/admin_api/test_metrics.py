@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -21,6 +22,7 @@ from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.gate_views import (
     HOLD_BUCKETS_NS,
     GateLimits,
+    GateSlowness,
     HoldView,
     TopicLimitView,
 )
@@ -93,6 +95,38 @@ async def test_recording_that_fails_is_told(client: httpx.AsyncClient, world: Wo
     assert value_of(families["pulsar_quota_recorder_failures"]) == 3
     assert value_of(families["pulsar_quota_recorder_rows_waiting"]) == 20
     assert value_of(families["pulsar_quota_recorder_rows_dropped"]) == 1
+
+
+async def test_a_slow_gate_is_told_and_is_not_asked_for_its_figures(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A scrape would wait as long as the gate is slow, and be given up by Prometheus."""
+    families = await scrape(client)
+    assert value_of(families["pulsar_quota_gate_slow_spells"]) == 0
+    assert value_of(families["pulsar_quota_gate_slow_seconds"]) == 0
+    assert "pulsar_quota_gate_connections" in families
+
+    world.gate.slow = GateSlowness(spells=3, is_slow=True, lasts_ns=2_500_000_000)
+    families = await scrape(client)
+    assert value_of(families["pulsar_quota_gate_slow_spells"]) == 3
+    assert value_of(families["pulsar_quota_gate_slow_seconds"]) == 2.5
+    assert "pulsar_quota_gate_connections" not in families
+
+
+async def test_a_scrape_that_began_before_the_gate_was_slow_leaves_its_figures_out(
+    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits no longer than until the slowness is known."""
+
+    async def never() -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(scraping, "_GATE_WITHIN_S", 0.01)
+    monkeypatch.setattr(world.gate, "figures", never)
+    families = await scrape(client)
+    assert value_of(families["pulsar_quota_gate_slow_spells"]) == 0
+    assert "pulsar_quota_gate_connections" not in families
 
 
 async def test_every_family_has_help_and_the_right_type(

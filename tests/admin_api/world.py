@@ -34,6 +34,7 @@ from coordinator.insight.model.gate_views import (
     ConnectionFigures,
     GateFigures,
     GateLimits,
+    GateSlowness,
     HoldView,
     RoleView,
     UnknownTopicsView,
@@ -255,10 +256,15 @@ class FixedGate:
     unknown: UnknownTopicsView = field(default_factory=UnknownTopicsView)
     roles: tuple[RoleView, ...] = ()
     failure: Unreachable | None = None
+    slow: GateSlowness = field(default_factory=GateSlowness)
 
     async def figures(self) -> GateFigures:
         """Always the same."""
         return FIGURES
+
+    def slowness(self) -> GateSlowness:
+        """Return the test's slowness."""
+        return self.slow
 
     async def limits(self) -> GateLimits:
         """Return the test's limits."""

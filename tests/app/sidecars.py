@@ -91,12 +91,17 @@ class World:
 
     @asynccontextmanager
     async def sidecar(
-        self, broker: str, recorder: Recorder | None = None, *, checks_invariants: bool = True
+        self,
+        broker: str,
+        recorder: Recorder | None = None,
+        *,
+        gate: RecordingGate | None = None,
+        checks_invariants: bool = True,
     ) -> AsyncIterator[Sidecar]:
         """A running sidecar."""
         membership = MemoryMembership(self.ensemble)
         admin = MemoryBrokerAdmin()
-        gate = RecordingGate()
+        gate = gate or RecordingGate()
         runner = Runner(
             CoordinatorState(CoreSettings(broker=broker, round_ns=200_000_000)),
             clock=MonotonicClock(),

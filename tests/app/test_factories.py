@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.app import factories
 from coordinator.config import ConfigError
 from coordinator.config.rules import check
-from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.reconciliation.engine.counting import BUS
 from coordinator.wire.fields import BadReport
 from tests.config.nowhere import NOWHERE

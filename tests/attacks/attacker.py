@@ -19,7 +19,7 @@ from tests.attacks.raw import RawClient
 from tests.gate import peer
 
 Work = Callable[[int, str], None]
-"""What one of the attacker's threads does again and again, given the port and the topic."""
+"""The work of one of the attacker's threads, again and again, given the port and the topic."""
 
 
 def _pour(opens: Callable[[RawClient, str], bool], data: bytes) -> Work:
@@ -117,7 +117,7 @@ WAYS: Final[dict[str, tuple[Work, int]]] = {
     "unfinished frames": (_unfinished, 111),
     "three hundred producers": (_many_producers, 1),
 }
-"""What an attacker does, and on how many connections at once."""
+"""The work of an attacker, and the number of connections that do it at once."""
 
 
 def _again(work: Work, port: int, topic: str) -> None:

@@ -22,7 +22,7 @@ from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.metering import MeteredLimiter, Taken
+from coordinator.gate.limits.metering import Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
     PARTICIPANTS_MAX,
@@ -41,9 +41,8 @@ MILLISECOND_NS = 1_000_000
 TOPIC = "persistent://tenant/ns/topic"
 
 
-BUS = TopicName("non-persistent", "pulsar", "system", "quota-usage")
-OWN_TOPICS = frozenset({BUS})
-"""Topics of the coordinators themselves."""
+BUS = "non-persistent://pulsar/system/quota-usage"
+"""The sidecars' own bus topic."""
 
 PEER = ReplicationPeers((ip_network("10.0.0.0/24"),))
 """Clients of these addresses replicate from another cluster."""
@@ -77,7 +76,7 @@ class Client:
         self.refusals: list[tuple[RefusalReason, str]] = []
         self.exemptions: list[str] = []
         self.migrations: list[str] = []
-        self.debts: list[tuple[str, Taken]] = []
+        self.debts: list[tuple[str, Advance]] = []
         self.session = Session(
             bench.groups,
             bench.queue,
@@ -104,9 +103,9 @@ class Client:
         """See `ConnectionAudit`."""
         self.migrations.append(url)
 
-    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+    def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """See `ConnectionAudit`."""
-        self.debts.append((limiter.counter.group, taken))
+        self.debts.append((limiter.counter.group, advance))
 
     def sends(self, *frames: bytes) -> list[bytes]:
         """The client sends this in one piece; returned is what reaches the broker by it."""
@@ -143,7 +142,7 @@ class Bench:
     def __init__(self) -> None:
         self.now_ns = START_NS
         self.story = Story()
-        self.groups = GroupTable(self.story, own_topics=OWN_TOPICS)
+        self.groups = GroupTable(self.story)
         self.queue = AdmissionQueue()
         self.counters = GateCounters()
         self.buffer = PublishBuffer()

@@ -14,7 +14,6 @@ twentieth of a second by the sidecar's clock, however long it takes, so each rou
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from coordinator.core.model import (
     Traffic,
 )
 from coordinator.gate.process.handle import GateProcess
+from coordinator.gate.process.spawning import Spawned
 from coordinator.ports import COLLECTED_EVERY_S
 
 SCRIPT: Final = "script.json"
@@ -64,9 +64,9 @@ class ScriptedGate(GateProcess):
 
     @classmethod
     @asynccontextmanager
-    async def over(cls, end: socket.socket, config: Config) -> AsyncIterator[Self]:
+    async def over(cls, child: Spawned, config: Config) -> AsyncIterator[Self]:
         """See `GateProcess.over`."""
-        async with super().over(end, config) as gate:
+        async with super().over(child, config) as gate:
             gate._broker = config.broker_id
             yield gate
 

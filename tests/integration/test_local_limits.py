@@ -14,12 +14,15 @@ from typing import Any
 import pulsar
 import pytest
 
+from deploy.local.sidecars import BUS_NAMESPACE
+from tests.integration.told import sample
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
 
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]
+ADMITTED = "pulsar_quota_admitted_messages_total"
 PUBLISH, DISPATCH = "publishRateInMsgs", "dispatchRateInMsgs"
 KINDS = {
     "Exclusive": (pulsar.ConsumerType.Exclusive, 1),
@@ -39,9 +42,9 @@ def come_to(world: World, *expected: int, dimension: str = PUBLISH) -> None:
     eventually(lambda: limits(world, dimension) == list(expected), f"local limits {expected}")
 
 
-def held(world: World) -> int:
-    """The publishes that the gate of broker-1 holds."""
-    rows = world.get("/quota/v1/gate/connections?limit=200", at="broker-1")
+def held(world: World, name: str = "broker-1") -> int:
+    """The publishes that the gate of a broker holds."""
+    rows = world.get("/quota/v1/gate/connections?limit=200", at=name)
     return sum(row["heldFrames"] for row in rows)
 
 
@@ -83,6 +86,31 @@ def test_nothing_passes_a_limit_of_zero_until_it_is_lifted(world: World, connect
     world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1}, at="broker-2")
     eventually(lambda: receipts == [pulsar.Result.Ok] * 100, "all have their receipts")
     assert world.topics.counters(topic).messages_in == 100
+
+
+def test_a_bus_topic_through_a_gate_is_limited_like_any_other(
+    world: World, connect: Connect
+) -> None:
+    """Its name exempts no publish; the reports of the sidecars do not pass a gate."""
+    bus = world.sidecars.bus_topics[0]
+    gate = world.topics.owner(bus).name
+    namespace = f"{world.sidecars.admin_url('broker-2')}/admin/v2/namespaces/{BUS_NAMESPACE}"
+    admitted = f'{ADMITTED}{{group="{world.group}",monitoring_class="Publish"}}'
+    world.limit(publishRateInMsgs=0)
+    world.http.post(f"{namespace}/resourcegroup/{world.group}").raise_for_status()
+    try:
+        come_to(world, 0, 0, 0)
+        producer = connect(world.sidecars.service_url).create_producer(bus, batching_enabled=False)
+        receipts: list[pulsar.Result] = []
+        for _ in range(100):
+            producer.send_async(b"x", lambda result, _: receipts.append(result))
+        eventually(lambda: held(world, gate) == 100, "all are held")
+        assert receipts == []
+        world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1}, at="broker-2")
+        eventually(lambda: receipts == [pulsar.Result.Ok] * 100, "all have their receipts")
+        eventually(lambda: sample(world, gate, admitted) == 100, "all are counted")
+    finally:
+        world.http.delete(f"{namespace}/resourcegroup").raise_for_status()
 
 
 def test_a_strict_limit_is_shared_and_survives_the_death_of_a_sidecar(world: World) -> None:

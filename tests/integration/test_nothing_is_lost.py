@@ -7,6 +7,7 @@ in its queue while it looks for a way back to the broker, which then sends them 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -17,6 +18,7 @@ import pulsar
 import pytest
 
 from coordinator.core.lifecycle import Trouble
+from tests.integration.told import sample
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -183,6 +185,30 @@ def test_a_killed_gate_ends_its_sidecar_and_loses_nothing(world: World, connect:
         resent = PENDING if name == "broker-2" else 0
         assert_only_resends_come_twice(publisher, stored(world, connect, publisher.topic), resent)
         assert arrived(consumers[name], MESSAGES - 1) == list(range(MESSAGES))
+
+
+def test_a_slow_gate_keeps_its_connections_and_is_told(world: World, connect: Connect) -> None:
+    """Stopped for some seconds, it answers late; no client has to connect or send again."""
+    world.limit(publishRateInMsgs=900)
+    consumers = subscribe(world, connect)
+    publishers, threads = publish_all(world, connect, batching=False)
+    eventually(lambda: len(publishers["broker-2"].receipts) > 500, "traffic")
+    slow, spells = "pulsar_quota_gate_slow_seconds", "pulsar_quota_gate_slow_spells_total"
+    before = sample(world, "broker-2", spells) or 0
+    pid = world.sidecars.gate("broker-2").pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: (sample(world, "broker-2", slow) or 0) > 0, "it is told meanwhile")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: sample(world, "broker-2", slow) == 0, "it answers in time again")
+    assert (sample(world, "broker-2", spells) or 0) > before
+    join(threads)
+
+    for name, publisher in publishers.items():
+        assert_only_resends_come_twice(publisher, stored(world, connect, publisher.topic), 0)
+        assert arrived(consumers[name], MESSAGES - 1) == list(range(MESSAGES))
+    assert world.sidecars.gate("broker-2").pid == pid
 
 
 def assert_only_resends_come_twice(publisher: Publisher, numbers: list[int], resent: int) -> None:

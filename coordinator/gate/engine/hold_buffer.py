@@ -28,7 +28,7 @@ from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.metering import TOLD_NS, MeteredLimiter, Taken
+from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
@@ -73,7 +73,7 @@ class HoldBuffer:
         is_challenged: Callable[[], bool],
         final_error: Callable[[], int | None],
         exempted: Callable[[ProducerCommand], None],
-        indebted: Callable[[MeteredLimiter, Taken], None],
+        indebted: Callable[[MeteredLimiter, Advance], None],
     ) -> None:
         self._groups = groups
         self._queue = queue
@@ -287,8 +287,8 @@ class HoldBuffer:
         """Tell who made a debt of what has just passed, or owes it, if that is much."""
         for limiter in participant.limiters:
             if limiter.debt_ns >= TOLD_NS:
-                taken = Taken(self.participants.role, participant.topic, messages, size)
-                self._indebted(limiter, taken)
+                advance = Advance(self.participants.role, participant.topic, messages, size)
+                self._indebted(limiter, advance)
 
     def _forward(self, producer: Producer, frame: bytes, cost: Cost | None) -> None:
         self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)

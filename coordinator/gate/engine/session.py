@@ -33,7 +33,7 @@ from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.metering import MeteredLimiter, Taken
+from coordinator.gate.limits.metering import Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, PublishBuffer, Throttle, ThrottleBounds
 from coordinator.gate.protocol import commands
 from coordinator.gate.protocol.commands import ProducerCommand
@@ -76,7 +76,7 @@ class ConnectionAudit(Protocol):
         """Record an address of another cluster to which the broker sends the client."""
         ...
 
-    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+    def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """Record what took a limit in advance."""
         ...
 
@@ -93,7 +93,7 @@ class NoAudit:
     def migrated(self, url: str) -> None:
         """See `ConnectionAudit`."""
 
-    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+    def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """See `ConnectionAudit`."""
 
 

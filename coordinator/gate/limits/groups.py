@@ -45,8 +45,6 @@ class GroupTable:
         listener: told about participants and about throttling.
         burst_ns: how much a bucket can save up, as time at its rate.
         modes: how limits are enforced, and the groups that topics count against without an attachment.
-        own_topics: count for no group: they carry the usage reports, and a quota must not be able to
-            silence the coordinators that enforce it.
         unknown_topics_pass: whether topics pass whose names are not known.
     """
 
@@ -56,7 +54,6 @@ class GroupTable:
         *,
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
-        own_topics: frozenset[TopicName] = frozenset(),
         unknown_topics_pass: bool = False,
     ) -> None:
         self._listener = listener
@@ -73,7 +70,6 @@ class GroupTable:
         self.attachments = Attachments()
         #: Limits beside those of resource groups; their traffic is not reported.
         self._modes = modes
-        self._own_topics = own_topics
         #: Counts of messages with a time of delivery; None while they are not counted.
         self.delayed = DelayedMessages() if modes.delayed_group else None
         self.scopes = Scopes(burst_ns, modes)
@@ -163,8 +159,6 @@ class GroupTable:
         if name is None:
             of_all = _with(_with((), self._role_group(role)), self._modes.cluster_group)
             return (*map(self.group, of_all), *self.scopes.of_all_topics())
-        if name in self._own_topics:
-            return ()
         names = _with(self._names_of(name), self._role_group(role))
         if subscription and self.attachments.subscriptions:
             key = subscription_key(name, subscription)
@@ -194,7 +188,7 @@ class GroupTable:
     def replicated_namespace(self, topic: str) -> NamespaceCounter:
         """Return the namespace counter of an exempt producer's traffic."""
         name = TopicName.parse(topic)
-        if name is None or name in self._own_topics:
+        if name is None:
             return NOWHERE
         key = NamespaceKey(name.tenant, name.namespace, (), MonitoringClass.PUBLISH)
         return self.replicated.counter(key)
@@ -204,7 +198,7 @@ class GroupTable:
     ) -> NamespaceCounter:
         """Return the namespace counter of a topic's traffic; the part of the role if any is attached."""
         whole = self._namespace(topic, monitoring_class)
-        if not self.attachments.roles or whole is NOWHERE:
+        if not self.attachments.roles:
             return whole
         return self.roles.part(whole, role, self._role_group(role))
 
@@ -212,8 +206,6 @@ class GroupTable:
         name = TopicName.parse(topic)
         if name is None:
             return self.unknown_topics.counter(topic, monitoring_class)
-        if name in self._own_topics:
-            return NOWHERE
         groups = self._names_of(name)
         key = NamespaceKey(name.tenant, name.namespace, groups, monitoring_class)
         return self.namespaces.counter(key)

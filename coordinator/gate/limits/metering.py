@@ -56,7 +56,7 @@ TOLD_NS: Final = NANOS_PER_SECOND
 _UNLIMITED: Final = 1 << 63
 
 
-class Taken(NamedTuple):
+class Advance(NamedTuple):
     """A publish or a delivery that took a limit in advance.
 
     Args:

@@ -79,7 +79,7 @@ class NamespaceCounter:
 
 
 NOWHERE: Final = NamespaceCounter(NamespaceKey("", "", (), MonitoringClass.PUBLISH))
-"""The counter of traffic without a namespace (invalid names, Pulsar's own); never collected."""
+"""The counter of traffic without a namespace; never collected."""
 
 
 class Namespaces:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
-from coordinator.gate.limits.counters import NoListener
+from coordinator.gate.limits.counters import GateListener, NoListener
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.modes import Modes
 from coordinator.gate.limits.partitions import Partitions
@@ -15,6 +15,7 @@ from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.insight.model.gate_views import TopicLimitView
 
 _NOTHING = Rates(publish_messages=0)
+_NO_LISTENER = NoListener()
 
 
 class Scopes:
@@ -44,7 +45,9 @@ class Scopes:
         #: Blocked topics, by partition: publishes to them are held or refused.
         self._blocks: dict[str, Group] = {}
         #: The limit that each partition has by default.
-        self.partitions = Partitions(lambda name: self._make(name, ThrottleReason.PARTITION_LIMIT))
+        self.partitions = Partitions(
+            lambda name, listener: self._make(name, ThrottleReason.PARTITION_LIMIT, listener)
+        )
 
     def set_broker(self, rates: Rates, now_ns: int) -> tuple[Group, ...]:
         """Limit the whole broker; return the changed groups. Unlimited rates remove the limit."""
@@ -140,10 +143,12 @@ class Scopes:
         for parts in self._topics.values():
             yield from parts.values()
 
-    def _make(self, name: str, reason: ThrottleReason) -> Group:
+    def _make(
+        self, name: str, reason: ThrottleReason, listener: GateListener = _NO_LISTENER
+    ) -> Group:
         of_topic = reason in (ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT)
         make = self._modes.topics if of_topic else self._modes.groups
-        return Group(name, NoListener(), self._burst_ns, reason, make, self._modes.debt_ns)
+        return Group(name, listener, self._burst_ns, reason, make, self._modes.debt_ns)
 
 
 def part_of(rates: Rates, part: int, partitions: int) -> Rates:

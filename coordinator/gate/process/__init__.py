@@ -22,8 +22,12 @@ Both ends keep these rules:
   pass less from now on" lets another broker pass more. So both wait for that confirmation
   (`TrafficGate.when_in_force`), and a strict limit is never exceeded because two processes are not at the
   same point.
-- **One life.** A gate whose coordinator is gone ends at once. A coordinator whose gate is gone, or has
-  not answered for `ANSWERS_WITHIN_S`, ends with exit code 1, and its supervisor starts both again.
+- **One life.** A gate whose coordinator is gone ends at once. A coordinator whose gate is gone ends with
+  exit code 1, and its supervisor starts both again. A gate is gone when its process has ended or gives no
+  sign of life (liveness.py), or when the channel or what waits for it is full.
+- **Slow is not gone.** A client may keep the gate busy, and to end it would cost all clients their
+  connections. So a late answer is told, counted and waited for, however long it takes. What the gate
+  enforces meanwhile needs no coordinator: limits stay, and the lease of leased ones ends by itself.
 - **A gate stands still with its coordinator.** A coordinator that is stopped (SIGSTOP, a frozen
   container) loses its ZooKeeper session, and others take its share over. A gate that went on would pass
   that share a second time. The coordinator sends a message at least twice a second. After

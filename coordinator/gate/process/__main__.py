@@ -1,4 +1,8 @@
-"""``python -m coordinator.gate.process FD [LISTENING...]``: the gate of the coordinator behind FD."""
+"""``python -m coordinator.gate.process FD LIVENESS [LISTENING...]``: the gate of a coordinator.
+
+The arguments are descriptors of sockets: the channel, the one that liveness is asked on, and those that
+listen already.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,13 @@ import sys
 import uvloop
 
 from coordinator.gate.process.keeper import serve
+from coordinator.gate.process.liveness import answer_liveness
 
 if __name__ == "__main__":
     # The coordinator handles signals, even those sent to both processes, and ends this one.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    end, *kept_sockets = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    end, liveness, *kept_sockets = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    answer_liveness(liveness)
     with end:
         uvloop.run(serve(end, kept_sockets))

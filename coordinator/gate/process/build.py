@@ -10,7 +10,6 @@ from pathlib import Path
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.limiting.windows import LimitMode, maker_of
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.core.topics import RESOURCE_USAGE_TOPIC, TopicName
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.identity import IdentityRules
 from coordinator.gate.engine.replication import ReplicationPeers
@@ -82,7 +81,6 @@ def gate(
                 basic=config.gate_basic_roles,
                 proxy_roles=frozenset(config.gate_proxy_roles),
             ),
-            own_topics=own_topics(config),
             unknown_topics_pass=config.unknown_topics == "alarm",
             kept_sockets=kept_sockets,
             connections=ConnectionLimits(
@@ -101,12 +99,6 @@ def _verifier(config: Config) -> Verifier | None:
     from coordinator.adapters.tokens import verifier_of  # noqa: PLC0415 - 8 MB, for keys only
 
     return verifier_of(config)
-
-
-def own_topics(config: Config) -> frozenset[TopicName]:
-    """Return the topics of the coordinators themselves and of Pulsar's own resource groups."""
-    named = (TopicName.parse(topic) for topic in (*config.bus_topics, RESOURCE_USAGE_TOPIC))
-    return frozenset(topic for topic in named if topic is not None)
 
 
 def _check_ports(config: Config, kept_sockets: Sequence[socket.socket]) -> None:

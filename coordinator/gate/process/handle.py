@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,33 +12,41 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from coordinator.config import Config
 from coordinator.core.events import ParticipantsChanged
-from coordinator.gate.process.channel import Answer, Call, Channel, TrafficResumed
+from coordinator.gate.process.channel import Answer, Call, Channel, ChannelFull, TrafficResumed
+from coordinator.gate.process.liveness import Liveness, comes_within
 from coordinator.gate.process.service import GateService
+from coordinator.gate.process.spawning import Spawned
+from coordinator.insight.model.gate_views import SLOW_AFTER_S, GateSlowness
 from coordinator.ports import GateGone
 
 if TYPE_CHECKING:
     from coordinator.gate.limits.counters import GateListener
 
-ANSWERS_WITHIN_S: Final = 10.0
-"""A gate that takes longer to answer is considered gone."""
+CLOSES_WITHIN_S: Final = 10.0
+"""A gate that takes longer to close, or to drain than it was given, is ended without its answer."""
+
+WAITING_MAX: Final = 10_000
+"""Bound of the messages to others that wait for limits to be in force: minutes of them."""
 
 _LOADS_WITHIN_S: Final = 60.0
-_SLICES: Final = 10
 
 
 class GateProcess(GateService):
-    """A gate in another process; questions raise `GateGone` when it is gone or does not answer.
+    """A gate in another process; questions wait while it is slow, and raise `GateGone` when it is gone.
 
     Args:
         channel: leads to the gate's process.
+        child: the process, and the socket that its liveness is asked on.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, child: Spawned) -> None:
         self._channel = channel
+        #: Tells a slow gate from one that is gone.
+        self.liveness = Liveness(child.liveness, self._lost)
         self._listener: GateListener | None = None
         self._resumed: Callable[[], None] | None = None
-        #: A gate that takes longer to answer is considered gone.
-        self.answers_within_s = ANSWERS_WITHIN_S
+        #: An answer that takes longer is late.
+        self.slow_after_s = SLOW_AFTER_S
         self._gone = asyncio.Event()
         self._why_gone = ""
         self._numbers = itertools.count(1)
@@ -52,22 +59,23 @@ class GateProcess(GateService):
 
     @classmethod
     @asynccontextmanager
-    async def over(cls, end: socket.socket, config: Config) -> AsyncIterator[Self]:
-        """Set up the gate of a configuration in the process at the other end.
+    async def over(cls, child: Spawned, config: Config) -> AsyncIterator[Self]:
+        """Set up the gate of a configuration in its process.
 
         Raises:
             ConfigError: a file that the configuration names cannot be used.
-            GateGone: there is no process at the other end any more.
+            GateGone: the process has ended, or has not loaded in time.
         """
-        gate = cls(await Channel.over(end))
-        following = asyncio.create_task(gate._follow())
+        gate = cls(await Channel.over(child.end), child)
+        following = [asyncio.create_task(each) for each in (gate._follow(), gate.liveness.run())]
         try:
             built = gate._expect(0)
             gate._channel.send(config)
-            await gate._answer_to(built, _LOADS_WITHIN_S)
+            await gate._answer_within(built, _LOADS_WITHIN_S)
             yield gate
         finally:
-            following.cancel()
+            for task in following:
+                task.cancel()
             await gate._channel.close()
 
     def listen(self, listener: GateListener) -> None:
@@ -87,14 +95,25 @@ class GateProcess(GateService):
         await self._gone.wait()
         raise GateGone(self._why_gone)
 
+    def slowness(self) -> GateSlowness:
+        """Return how often and for how long answers were late."""
+        return self.liveness.slowness()
+
     def set_log_level(self, name: str) -> None:
         """Set the level of the log in the gate's process."""
         self.tell("set_log_level", name)
 
     def when_in_force(self, then: Callable[[], None]) -> None:
-        """Call this when all instructions so far are in force: at once, if they are known to be."""
+        """Call this when all instructions so far are in force: at once, if they are known to be.
+
+        A gate that lets more than `WAITING_MAX` calls wait is taken for gone.
+        """
         if self._in_force == self._told:
             then()
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            self._lost(f"lets {WAITING_MAX:,} messages to others wait for their limits")
+        if self._gone.is_set():
             return
         self._waiting.append((self._told, then))
         if self._told_before_question < self._told:
@@ -102,41 +121,45 @@ class GateProcess(GateService):
 
     async def drain(self, timeout_s: float) -> None:
         """Accept nothing new and return when requests under way are answered, or at the timeout."""
-        question = self._question("drain", timeout_s)
-        await self._answer_to(question, self.answers_within_s + timeout_s)
+        await self._answer_within(self._question("drain", timeout_s), timeout_s + CLOSES_WITHIN_S)
 
     async def close(self) -> None:
-        """Stop at once, whatever is under way, and even if the process is gone already."""
+        """Stop at once, whatever is under way, and even if the process is slow or gone."""
         with contextlib.suppress(GateGone):
-            await self.ask("close")
+            await self._answer_within(self._question("close"), CLOSES_WITHIN_S)
 
     # Instructions and questions on the channel.
 
     def tell(self, name: str, *given: Any, **named: Any) -> None:
         """See `GateService.tell`."""
         self._told += 1
-        self._channel.send(Call(name, given, named))
+        self._send(Call(name, given, named))
 
     async def ask(self, name: str, *given: Any, **named: Any) -> Any:
-        """See `GateService.ask`; raises GateGone as well."""
+        """See `GateService.ask`; raises GateGone as well. A late answer is waited for."""
         question = self._question(name, *given, **named)
-        return await self._answer_to(question, self.answers_within_s)
+        if not await comes_within(question, self.slow_after_s):
+            with self.liveness.late():
+                await asyncio.wait([question])
+        return question.result()
 
-    async def _answer_to(self, question: asyncio.Future[Any], within_s: float) -> Any:
-        # In slices: if this process itself was stopped meanwhile, the next slice finds the answer.
-        for _ in range(_SLICES):
-            answered, _ = await asyncio.wait([question], timeout=within_s / _SLICES)
-            if answered:
-                return question.result()
-        self._lost(f"has not answered for {within_s:g} s")
+    async def _answer_within(self, question: asyncio.Future[Any], within_s: float) -> Any:
+        if not await comes_within(question, within_s):
+            self._lost(f"has not answered for {within_s:g} s")
         return question.result()
 
     def _question(self, name: str, *given: Any, **named: Any) -> asyncio.Future[Any]:
         number = next(self._numbers)
         question = self._expect(number)
         self._told_before_question = self._told
-        self._channel.send(Call(name, given, named, number))
+        self._send(Call(name, given, named, number))
         return question
+
+    def _send(self, call: Call) -> None:
+        try:
+            self._channel.send(call)
+        except ChannelFull as error:  # an instruction that is left out would never be in force
+            self._lost(f"reads nothing: {error}")
 
     def _expect(self, number: int) -> asyncio.Future[Any]:
         question: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -183,6 +206,7 @@ class GateProcess(GateService):
         if not self._gone.is_set():
             self._why_gone = f"its process {why}"
             self._gone.set()
+            self._waiting.clear()
         self._answer_none()
 
     def _answer_none(self) -> None:

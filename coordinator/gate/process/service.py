@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from coordinator.insight.model.gate_views import GateSlowness
+
 if TYPE_CHECKING:
     from coordinator.gate.server.proxy import Gate
 
@@ -112,6 +114,10 @@ class LocalGate(GateService):
         """See `GateService.ask`."""
         answer = getattr(self._gate, name)(*given, **named)
         return await answer if inspect.isawaitable(answer) else answer
+
+    def slowness(self) -> GateSlowness:
+        """Return that it is never slow: its caller waits for its own work."""
+        return GateSlowness()
 
     def when_in_force(self, then: Callable[[], None]) -> None:
         """Call this at once, since all instructions are in force already."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 PROGRAM: Final = ("-m", "coordinator.gate.process")
-"""The program that Python runs as the gate; the descriptor of its socket follows."""
+"""The program that Python runs as the gate; the descriptors of its sockets follow."""
 
 _ENDS_WITHIN_S: Final = 5.0
 _FIRST_HANDED_OVER: Final = 3
@@ -26,10 +26,12 @@ class Spawned:
     Args:
         process: the process.
         end: the coordinator's end of the channel to it.
+        liveness: the coordinator's end of the socket that its thread answers (liveness.py).
     """
 
     process: subprocess.Popen[bytes]
     end: socket.socket
+    liveness: socket.socket
 
 
 def handed_over() -> tuple[int, ...]:
@@ -55,13 +57,14 @@ def spawned(program: Sequence[str] = PROGRAM, listening: Sequence[int] = ()) -> 
         program: the program that Python runs in it.
         listening: descriptors of listening sockets, which are handed to it and closed here.
     """
-    ours, its = socket.socketpair()
-    with ours:
-        with its:
+    (end, its_end), (liveness, its_liveness) = socket.socketpair(), socket.socketpair()
+    with end, liveness:
+        with its_end, its_liveness:
+            handed = [its_end.fileno(), its_liveness.fileno(), *listening]
             process = subprocess.Popen(  # noqa: S603 - this very interpreter
                 # -P: the child finds the modules where this process does, not where it was started.
-                [sys.executable, "-P", *program, str(its.fileno()), *map(str, listening)],
-                pass_fds=[its.fileno(), *listening],
+                [sys.executable, "-P", *program, *map(str, handed)],
+                pass_fds=handed,
                 stdin=subprocess.DEVNULL,
                 env=os.environ
                 | {
@@ -71,9 +74,9 @@ def spawned(program: Sequence[str] = PROGRAM, listening: Sequence[int] = ()) -> 
         for descriptor in listening:
             os.close(descriptor)
         try:
-            yield Spawned(process, ours)
+            yield Spawned(process, end, liveness)
         finally:
-            ours.close()
+            end.close()
             try:
                 process.wait(_ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coordinator.gate.limits.metering import MeteredLimiter, Taken
+from coordinator.gate.limits.metering import Advance, MeteredLimiter
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.insight.model.gate_views import Debtor
@@ -54,6 +54,6 @@ class ClientAudit:
         """See `ConnectionAudit`."""
         self._host.migrated(self._peer, url)
 
-    def indebted(self, limiter: MeteredLimiter, taken: Taken) -> None:
+    def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """See `ConnectionAudit`."""
-        self._host.indebted(limiter, Debtor(self._peer, *taken))
+        self._host.indebted(limiter, Debtor(self._peer, *advance))

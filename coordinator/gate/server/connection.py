@@ -165,10 +165,10 @@ class Connection(Visitor):
     def data_received(self, data: bytes) -> None:
         """Pass the client's bytes to the session, to be decided in this pass or a later one."""
         self.session.keep_from_client(data)
-        if self._turns.are_over:
-            self._steer_reading()
-        else:
+        if self._turns.serves_now(self, len(data)):
             self._serve("client", self.session.serve_client)
+        else:
+            self._steer_reading()
 
     def pause_writing(self) -> None:
         """Stop reading the broker, because the client is slow."""
@@ -224,10 +224,10 @@ class Connection(Visitor):
     def broker_data_received(self, data: bytes) -> None:
         """Pass the broker's bytes to the session, to be decided in this pass or a later one."""
         self.session.keep_from_broker(data)
-        if self._turns.are_over:
-            self._steer_reading()
-        else:
+        if self._turns.serves_now(self, len(data)):
             self._serve("broker", self.session.serve_broker)
+        else:
+            self._steer_reading()
 
     def broker_writable(self, *, writable: bool) -> None:
         """Take the news that the broker became slow, or caught up."""

@@ -84,7 +84,6 @@ class Gate:
         modes: how limits are enforced, and the groups that traffic counts against without an attachment.
         replication: the clients whose producers replicate and are exempt.
         identities: what proves a client's role.
-        own_topics: topics of the coordinators themselves, which count for no group.
         participants_max: producers and consumers of one connection; any more are refused.
         tls: listens with TLS as well, if given; see ``TlsListener``.
         upstream_tls: how to speak TLS to the broker; None is plain.
@@ -113,7 +112,6 @@ class Gate:
         modes: Modes = DEFAULT_MODES,
         replication: ReplicationPeers = NO_PEERS,
         identities: IdentityRules = NO_IDENTITIES,
-        own_topics: frozenset[TopicName] = frozenset(),
         unknown_topics_pass: bool = False,
         participants_max: int = PARTICIPANTS_MAX,
         tls: TlsListener | None = None,
@@ -144,7 +142,6 @@ class Gate:
             listener,
             burst_ns=burst_ns,
             modes=modes,
-            own_topics=own_topics,
             unknown_topics_pass=unknown_topics_pass,
         )
         self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))

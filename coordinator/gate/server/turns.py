@@ -35,6 +35,9 @@ PASS_DECISIONS: Final = 1_250
 
 _FEW: Final = 32
 
+_SHORT_READ: Final = 512
+"""Bytes of a read with a few small frames."""
+
 
 class TurnTaker(Protocol):
     """A connection."""
@@ -69,6 +72,17 @@ class Turns:
     def are_over(self) -> bool:
         """Whether the decisions of this pass are used up."""
         return self._spent >= PASS_DECISIONS
+
+    def serves_now(self, connection: TurnTaker, size: int) -> bool:
+        """Return whether a read of this many bytes is decided in this pass.
+
+        A short read of a connection that has had no more than others is, even after all decisions are
+        used up: to keep it for later costs as much.
+        """
+        if not self.are_over:
+            return True
+        had_little = connection.served <= self._clock + TURN_DECISIONS
+        return size <= _SHORT_READ and had_little and id(connection) not in self._waiting
 
     def spend(self, connection: TurnTaker, decisions: int) -> None:
         """Count the decisions of a read or a turn."""

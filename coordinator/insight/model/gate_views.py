@@ -15,6 +15,9 @@ HOLD_BUCKETS_NS: Final = tuple(
 )
 """Upper bounds of the histogram of hold times; from the wake interval to a client's send timeout."""
 
+SLOW_AFTER_S: Final = 2.0
+"""An answer of the gate that takes longer is late: forty times the time between two collections."""
+
 
 @dataclass(frozen=True, slots=True)
 class GateFigures:
@@ -69,6 +72,21 @@ class GateFigures:
     refusals: Mapping[str, int]
     unknown_commands: Mapping[int, int]
     closes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GateSlowness:
+    """The slow spells of a gate: one lasts from a first late answer until none is late.
+
+    Args:
+        spells: since the start, the present one included.
+        is_slow: whether an answer is late now.
+        lasts_ns: the length of the present spell; 0 without one.
+    """
+
+    spells: int = 0
+    is_slow: bool = False
+    lasts_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

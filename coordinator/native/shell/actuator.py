@@ -35,6 +35,7 @@ from coordinator.insight.model.gate_views import (
     ConnectionFigures,
     GateFigures,
     GateLimits,
+    GateSlowness,
     HoldView,
     RoleView,
     UnknownTopicsView,
@@ -305,6 +306,10 @@ class NativeActuator:
             unknown_commands={},
             closes={},
         )
+
+    def slowness(self) -> GateSlowness:
+        """Return that it never is: it answers from this process."""
+        return GateSlowness()
 
     async def limits(self) -> GateLimits:
         """Return no limits of a gate's own."""

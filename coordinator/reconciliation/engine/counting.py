@@ -19,7 +19,8 @@ more than the gate passed and the accounts of namespaces found is a row of its o
 topic that is unloaded makes that count fall.
 
 No name is left out. The coordinators' own topics have a row of their own, `BUS`, as sidecars and brokers
-speak there without a gate by design; of a broker that lists no topics it has their whole namespaces.
+speak there without a gate by design; of a broker that lists no topics it has their whole namespaces. A
+gate counts in their namespaces what a client sends them through it, which can hide as much of the rest.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ import pytest
 
 from coordinator.core.model import MonitoringClass, Rates, Traffic
 from coordinator.gate.limits.counters import TrafficCounter
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.modes import Modes
 from tests.gate import peer
-from tests.gate.conftest import Bench
+from tests.gate.conftest import BUS, Bench
 
 
 def test_only_groups_that_may_have_news_are_asked(
@@ -105,3 +107,27 @@ def test_the_debt_of_a_batch_is_told_until_it_is_paid(
 
     # The bucket had saved up 5 messages.
     assert owed == [295, 245, 195, 145, 95, 45, 0, 0]
+
+
+@pytest.mark.parametrize("topic", [BUS, "non-persistent://pulsar/system/resource-usage"])
+def test_a_bus_topic_counts_and_is_limited_like_any_other(bench: Bench, topic: str) -> None:
+    """Sidecars and brokers reach it at the brokers' own listener: through a gate it is a client's."""
+    bench.groups = GroupTable(bench.story, modes=Modes(cluster_group="all"))
+    bench.set_limits("all", Rates(publish_messages=0, dispatch_messages=0))
+    producer, consumer = bench.producing(topic), bench.client()
+    consumer.opens(peer.subscribe(topic))
+    assert producer.sends(peer.send(messages=3)) == []
+    assert consumer.sends(peer.flow(1, 10)) == []
+
+    bench.set_limits("all", Rates())
+    assert producer.broker_got() == [peer.send(messages=3)]
+    assert consumer.broker_got() == [peer.flow(1, 10)]
+    consumer.is_sent(peer.delivery(1))
+    counted = bench.groups.collect(bench.now_ns)
+    assert [(each.group, each.messages, each.participants) for each in counted] == [
+        ("all", 3, 1),
+        ("all", 1, 1),
+    ]
+    assert bench.groups.passed_totals() == {
+        ("pulsar/system", each.monitoring_class): (each.messages, each.bytes) for each in counted
+    }

@@ -10,14 +10,14 @@ from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.modes import Modes
 from tests.gate import peer
 from tests.gate.brokers import begin, run
-from tests.gate.conftest import OWN_TOPICS, TOPIC, Bench
+from tests.gate.conftest import TOPIC, Bench
 
 OTHER = "persistent://another/ns/topic"
 
 
 def with_modes(bench: Bench, modes: Modes) -> Bench:
     """The bench with another table of groups."""
-    bench.groups = GroupTable(bench.story, modes=modes, own_topics=OWN_TOPICS)
+    bench.groups = GroupTable(bench.story, modes=modes)
     return bench
 
 
@@ -101,14 +101,6 @@ def test_a_namespace_in_the_group_of_the_cluster_counts_once(bench: Bench) -> No
     client.sends(peer.send())
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert (traffic.group, traffic.messages) == ("cluster", 1)
-
-
-def test_pulsars_own_namespace_does_not_count_for_the_cluster(bench: Bench) -> None:
-    """A limit must not silence the coordinators that enforce it."""
-    with_modes(bench, Modes(cluster_group="cluster"))
-    bench.limit("cluster", 0)
-    client = bench.producing("non-persistent://pulsar/system/quota-usage")
-    assert client.sends(peer.send()) == [peer.send()]
 
 
 @pytest.mark.parametrize("mode", list(LimitMode))

@@ -99,10 +99,8 @@ def test_what_passes_after_a_move_counts_with_the_new_group(bench: Bench) -> Non
     }
 
 
-def test_replication_and_system_traffic_count_for_no_namespace(bench: Bench) -> None:
-    """They count against no group either."""
-    system = bench.producing("non-persistent://pulsar/system/quota-usage")
-    system.sends(peer.send())
+def test_replication_counts_for_no_namespace(bench: Bench) -> None:
+    """It counts against no group either."""
     bench.replicating().sends(peer.send())
 
     assert collected(bench) == {}

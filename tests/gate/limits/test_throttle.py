@@ -163,14 +163,6 @@ def test_limits_of_topic_and_broker_bind_consumers_too(bench: Bench) -> None:
     assert client.broker_got() == [peer.flow(1, 100)]
 
 
-def test_pulsars_own_topics_are_free_of_the_brokers_limit(bench: Bench) -> None:
-    """The usage reports must get through, or no sidecar could raise the limit."""
-    bench.limit_broker(NEVER)
-    client = bench.producing("non-persistent://pulsar/system/quota-usage")
-
-    assert client.sends(peer.send()) == [peer.send()]
-
-
 @pytest.mark.parametrize(("rate", "partitions"), [(10, 3), (2, 4), (0, 2), (1_000_003, 7)])
 def test_partitions_share_a_topics_limit_to_the_last_message(rate: int, partitions: int) -> None:
     """Whole numbers that add up; the largest remainder goes by index."""

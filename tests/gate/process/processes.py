@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from coordinator.config import Config
 from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.service import LocalGate
-from coordinator.gate.process.spawning import spawned
+from coordinator.gate.process.spawning import PROGRAM, spawned
 from coordinator.ports import GateGone
 from tests.config.nowhere import NOWHERE
 from tests.gate import peer
@@ -60,40 +60,45 @@ class ProcessSite(Site[GateProcess]):
 
 
 @asynccontextmanager
-async def site(*, speaks: bool = True, **settings: Any) -> AsyncIterator[ProcessSite]:
+async def site(
+    *, speaks: bool = True, program: Sequence[str] = PROGRAM, **settings: Any
+) -> AsyncIterator[ProcessSite]:
     """A gate at work in its process, which ends with the block.
 
     Args:
         speaks: whether it hears something all the time, as from a coordinator; else it soon stands still.
+        program: the program that is the gate.
         settings: of its configuration.
     """
     story = Story()
-    with spawned() as child:
+    with spawned(program) as child:
         async with (
             FakeBroker() as broker,
-            GateProcess.over(child.end, config(broker.port, **settings)) as gate,
+            GateProcess.over(child, config(broker.port, **settings)) as gate,
         ):
             gate.listen(story)
             here = ProcessSite(gate, await gate.start(), broker, story)
             here.process = child.process
-            async with closing(here), _speaking(gate) if speaks else nullcontext():
+            async with closing(here), speaking(gate) if speaks else nullcontext():
                 yield here
 
 
 @asynccontextmanager
-async def _speaking(gate: GateProcess) -> AsyncIterator[None]:
+async def speaking(gate: GateProcess) -> AsyncIterator[None]:
+    """Let a gate hear something all the time, as from a coordinator."""
+
     async def speak() -> None:
         with suppress(GateGone):
             while True:
                 await gate.figures()
                 await asyncio.sleep(_SPEAKS_S)
 
-    speaking = asyncio.create_task(speak())
+    task = asyncio.create_task(speak())
     try:
         yield
     finally:
-        speaking.cancel()
-        await asyncio.wait([speaking])
+        task.cancel()
+        await asyncio.wait([task])
 
 
 @asynccontextmanager

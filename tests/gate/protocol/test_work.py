@@ -171,7 +171,7 @@ def test_the_fields_of_a_messages_metadata_are_bounded(
 
 @pytest.mark.parametrize(("count", "passes"), [(UNKNOWN_MAX, True), (UNKNOWN_MAX + 1, False)])
 def test_the_fields_of_later_releases_are_bounded(bench: Bench, count: int, passes: bool) -> None:
-    """Also those of a CONNECT, before the broker has accepted the client."""
+    """Already those of a CONNECT, which comes before the broker has accepted the client."""
     client = bench.client(connected=False)
     frame = command(2, (1, "test"), *[(900, 1)] * count)
     if passes:

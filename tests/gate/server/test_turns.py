@@ -81,6 +81,20 @@ async def test_after_the_decisions_of_a_pass_nothing_is_decided_until_the_next_o
     assert [*seen, turns.are_over] == [False] * 1_000 + [True, False]
 
 
+async def test_a_short_read_of_who_had_little_is_decided_at_once() -> None:
+    """Even after the decisions of a pass; a long one waits, and so does who had more than others."""
+    turns, story = Turns(), list[str]()
+    greedy, honest = Taker(turns, "greedy", story), Taker(turns, "honest", story)
+    turns.ask(Taker(turns, "waits", story))
+    turns.spend(greedy, PASS_DECISIONS)
+
+    assert turns.serves_now(honest, 100)
+    assert not turns.serves_now(honest, 100_000)
+    assert not turns.serves_now(greedy, 100)
+    await passes(10)
+    assert turns.serves_now(greedy, 100_000)
+
+
 async def test_who_has_little_to_decide_waits_for_no_crowd_of_others() -> None:
     """Its turn comes first, though a hundred with long turns asked before it."""
     turns, story = Turns(), list[str]()
