@@ -6,6 +6,8 @@ coordinator's loop, so a handler that blocks would stop rounds, and after a seco
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fastapi import Depends, FastAPI
 
 from admin_api import errors
@@ -59,7 +61,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.backend = backend
-    app.state.event_readers = set()
+    app.state.event_readers = Counter()
     # Frequent requests come first: a path is compared with all routes before its own, twice.
     guarded = (
         quota.router, board.router, groups.router, sidecar.router, operations.router,

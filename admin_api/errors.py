@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.insight.model.printable import printable
-from coordinator.ports import Protected, Refused, Unreachable
+from coordinator.ports import NotAllowed, Protected, Refused, Unreachable
 
 NO_SUCH_GROUP = "ResourceGroup does not exist"
 GROUP_IN_USE = "ResourceGroup is in use"
@@ -74,7 +74,7 @@ async def _answer_refused(_: Request, error: Refused) -> JSONResponse:
     return reason_response(409, f"The store refused: {error}")
 
 
-async def _answer_protected(_: Request, error: Protected) -> JSONResponse:
+async def _answer_forbidden(_: Request, error: Protected | NotAllowed) -> JSONResponse:
     return reason_response(403, str(error))
 
 
@@ -138,7 +138,8 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     app.state.routes = list(routes)
     app.exception_handler(ApiError)(_answer_api_error)
     app.exception_handler(Unreachable)(_answer_unreachable)
-    app.exception_handler(Protected)(_answer_protected)
+    app.exception_handler(Protected)(_answer_forbidden)
+    app.exception_handler(NotAllowed)(_answer_forbidden)
     app.exception_handler(Refused)(_answer_refused)
     app.exception_handler(RequestValidationError)(_answer_invalid)
     app.exception_handler(ClientDisconnect)(_answer_broken_off)

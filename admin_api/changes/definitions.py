@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend, Views
 from admin_api.changes import trees
-from admin_api.errors import ApiError
+from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
 from admin_api.schemas.definitions import GroupPatch, check_observing
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Attachments, Rates, ResourceGroup
-from coordinator.core.owners import OwnerKind, TrafficOwner, attached
+from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_attached
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.journal import difference
-from coordinator.insight.model.operations import Operation
+from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.ports import (
     ANYTHING,
+    ATTACHMENTS_MAX,
     AlreadyExists,
     Anything,
     Catalogue,
@@ -30,6 +31,8 @@ from coordinator.ports import (
     Origin,
     VersionConflict,
     Versioned,
+    check_allowed,
+    share_of,
 )
 
 MAX_ATTEMPTS = 64
@@ -107,7 +110,7 @@ async def put_group(
     if written != before:
         text = difference(None if before is None else before.group, written.group)
         subject = f"groups/{name}"
-        accepted = Operation(-1, name, written.version, subject, text, by.actor, "", held)
+        accepted = _operation(name, written.version, subject, text, by, held)
         operation = await backend.following.accept(accepted)
     await backend.groups_seen.heard(
         lambda seen: _has(seen, name, written.version), f"groups/{name}"
@@ -189,6 +192,20 @@ async def _delete(store: GroupStore, name: str, condition: Precondition, by: Ori
     raise ApiError(409, TOO_MANY_WRITERS)
 
 
+async def require_group(backend: AdminBackend, name: str, by: Origin) -> None:
+    """Refuse to attach to a group before anything else is looked at, as Pulsar does.
+
+    Raises:
+        ApiError: 412 when there is no such group.
+        NotAllowed: it does not allow the author's tenant.
+        StoreUnreachable: the store did not answer.
+    """
+    try:
+        check_allowed((await backend.store.read_group(name)).group, by)
+    except NotFound as error:
+        raise ApiError(412, NO_SUCH_GROUP) from error
+
+
 async def attach(
     backend: AdminBackend, owner: AnyOwner, group: str, by: Origin
 ) -> Operation | None:
@@ -198,18 +215,40 @@ async def attach(
         The operation that follows the change, as `put_group` does.
 
     Raises:
-        ApiError: 409 when the group has children.
+        ApiError: 409 when the group has children, or as many owners are attached as may be.
     """
     trees.refuse_owner(backend, group)
     held = backend.following.holdings(group)
-    before = _group_in(owner, backend.views.catalogue().attachments)
+    attachments = backend.views.catalogue().attachments
+    before = _group_in(owner, attachments)
+    if before is None:
+        _refuse_one_more(attachments, by)
     await set_attachment(backend.store, owner, group, by)
     operation = None
     if before != group:
-        accepted = Operation(-1, group, 0, owner.subject, f"{owner} attached", by.actor, "", held)
+        accepted = _operation(group, 0, owner.subject, f"{owner} attached", by, held)
         operation = await backend.following.accept(accepted)
     await _attached(backend, owner, group)
     return operation
+
+
+def _refuse_one_more(attachments: Attachments, by: Origin) -> None:
+    number, share = number_attached(attachments), share_of(ATTACHMENTS_MAX)
+    if number >= ATTACHMENTS_MAX:
+        raise ApiError(409, f"{ATTACHMENTS_MAX:,} owners are attached to groups; detach one first")
+    # Counting one tenant's takes some milliseconds where there are many.
+    if by.tenant and number >= share and number_attached(attachments, by.tenant) >= share:
+        raise ApiError(
+            409,
+            f"{share:,} owners of tenant {by.tenant} are attached, the most that its admins may attach; "
+            "detach one first, or ask a super-user",
+        )
+
+
+def _operation(
+    group: str, version: int, subject: str, text: str, by: Origin, held: Holdings
+) -> Operation:
+    return Operation(-1, group, version, subject, text, by.actor, "", held, tenant=by.tenant)
 
 
 async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operation | None:
@@ -219,7 +258,7 @@ async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operatio
     await set_attachment(backend.store, owner, None, by)
     operation = None
     if group is not None:
-        accepted = Operation(-1, group, 0, owner.subject, f"{owner} detached", by.actor, "", held)
+        accepted = _operation(group, 0, owner.subject, f"{owner} detached", by, held)
         operation = await backend.following.accept(accepted)
     await _attached(backend, owner, None)
     return operation

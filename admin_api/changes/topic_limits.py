@@ -19,6 +19,7 @@ from coordinator.ports import (
     TopicLimits,
     TopicLimitStore,
     VersionConflict,
+    share_of,
 )
 
 MAX_ATTEMPTS = 64
@@ -42,9 +43,8 @@ async def change(
         by: the author of the change.
 
     Raises:
-        ApiError: 400 when that topic can have none, 409 when others kept changing them, or there are too
-        many
-            topics with limits.
+        ApiError: 400 when that topic can have none, 409 when others kept changing them, or as many topics
+            have limits as may.
         Protected: a super-user set limits that this caller would change, and he is no super-user.
         StoreUnreachable: the store did not answer.
     """
@@ -108,11 +108,24 @@ async def _write(
     if wanted.limits == Rates() and current is not None:
         await store.remove(current, by=by)
         return
-    if current is None and len(store.known()) >= TOPIC_LIMITS_MAX:
+    if current is None:
+        _refuse_one_more(store.known(), by)
+    await store.write(wanted, by=by)
+
+
+def _refuse_one_more(known: TopicLimits, by: Origin) -> None:
+    if len(known) >= TOPIC_LIMITS_MAX:
         raise ApiError(
             409, f"{TOPIC_LIMITS_MAX} topics have limits already; remove one, or use a group"
         )
-    await store.write(wanted, by=by)
+    share = share_of(TOPIC_LIMITS_MAX)
+    own = (each for each in known.values() if each.tenants_own and each.topic.tenant == by.tenant)
+    if by.tenant and sum(1 for _ in own) >= share:
+        raise ApiError(
+            409,
+            f"{share} topics of tenant {by.tenant} have limits that its admins set, the most that they "
+            "may; remove one, use a group, or ask a super-user",
+        )
 
 
 def _showing(topic: TopicName, limits: Rates) -> Callable[[TopicLimits], bool]:

@@ -105,6 +105,7 @@ export function showGroup(page, name) {
       ["on limit", found.onLimit === "refuse" ? `refuse after ${found.holdMillis} ms` : found.onLimit],
       ...(found.burstSeconds ? [["burst", `${found.burstSeconds} s of the limit`]] : []),
       ...(found.parent ? [["parent", found.parent], ["weight", String(found.weight)]] : []),
+      ...(found.allowedTenants.length ? [["allowed tenants", found.allowedTenants.join(", ")]] : []),
       ["version", String(found.configurationVersion)],
     ];
     hasRelatives = Boolean(found.parent || found.children?.length);

@@ -1,1 +1,1 @@
-"""Requests that go on to the broker: which paths may, and what its lookups answer."""
+"""Requests that go on to the broker: which do, and what its lookups answer."""

@@ -12,45 +12,44 @@ the listener out, so it is written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote_plus
 
+from coordinator.ports import RelayedRequest
+
 Headers = Sequence[tuple[bytes, bytes]]
 
-_PATH: Final = "/lookup/"
+_PATH: Final = b"/lookup/"
 _HEADER: Final = b"x-pulsar-listenername"
 _PARAMETER: Final = "listenername"
 
 
-def is_lookup(path: str) -> bool:
-    """Return whether a path, decoded, is one of the lookup REST."""
-    return path.lower().startswith(_PATH)
+def is_lookup(asked: RelayedRequest) -> bool:
+    """Return whether a request is one of the lookup REST."""
+    return asked.target.startswith(_PATH)
 
 
-def query_for(listener: str, query: bytes) -> bytes:
-    """Return a lookup's query with this listener and no other."""
-    kept = [part for part in query.split(b"&") if part and not _names_listener(part)]
-    return b"&".join([*kept, f"listenerName={listener}".encode()])
-
-
-def headers_for(listener: str, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return a lookup's headers with this listener and no other."""
-    kept = [(name, value) for name, value in headers if name.strip().lower() != _HEADER]
-    return [*kept, (b"X-Pulsar-ListenerName", listener.encode())]
+def request_for(listener: str, asked: RelayedRequest) -> RelayedRequest:
+    """Return a lookup for this listener and no other."""
+    headers = [(name, value) for name, value in asked.headers if name.strip().lower() != _HEADER]
+    headers.append((b"X-Pulsar-ListenerName", listener.encode()))
+    return replace(asked, target=_target_for(listener, asked.target), headers=headers)
 
 
 def answered_for(listener: str, headers: Headers) -> Headers:
     """Return the headers of an answer; a location at another broker gets this listener, too."""
     return [
-        (name, _location_for(listener, value) if name.lower() == b"location" else value)
+        (name, _target_for(listener, value) if name.lower() == b"location" else value)
         for name, value in headers
     ]
 
 
-def _location_for(listener: str, location: bytes) -> bytes:
-    address, _, query = location.partition(b"#")[0].partition(b"?")
-    return address + b"?" + query_for(listener, query)
+def _target_for(listener: str, target: bytes) -> bytes:
+    address, _, query = target.partition(b"#")[0].partition(b"?")
+    kept = [part for part in query.split(b"&") if part and not _names_listener(part)]
+    return address + b"?" + b"&".join([*kept, f"listenerName={listener}".encode()])
 
 
 def _names_listener(part: bytes) -> bool:

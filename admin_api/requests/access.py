@@ -1,9 +1,10 @@
 """The role of a caller, and its rights.
 
-There are three kinds of callers. A *super-user* may do everything. A *tenant admin* may attach and detach
-his own tenant and its namespaces, and limit its topics. Any other caller with a valid token may read,
-apart from the audit trail. With access control off (only possible on loopback, see coordinator.config)
-every caller is ``anonymous`` and may do everything.
+There are three kinds of callers. A *super-user* may do everything. A *tenant admin* may attach his own
+tenant, its namespaces and subscriptions to groups that allow his tenant, detach them, and limit its
+topics; of what all tenants share he may use a part (coordinator.ports.shares). Any other caller with a
+valid token may read, apart from the audit trail. With access control off (only possible on loopback, see
+coordinator.config) every caller is ``anonymous`` and may do everything.
 
 Pulsar answers 401 to callers it does not allow; here 401 means "say who you are" and 403 "you may not",
 as HTTP has it and PIP-82 promises. Both carry a reason.
@@ -61,4 +62,4 @@ class Access:
 
     def is_admin_of(self, role: str, tenant: str) -> bool:
         """Return whether the role may attach and detach a tenant and its namespaces."""
-        return self.is_super_user(role) or role in self.tenant_admins.get(tenant, ())
+        return role in self.tenant_admins.get(tenant, ())

@@ -22,7 +22,18 @@ async def refuse_large_body(request: Request) -> None:
     """Refuse a body that announces itself as too large, also where no body is read."""
     length = request.headers.get("content-length", "0")
     if len(length) > len(str(MAX_BODY_BYTES)) or int(length) > MAX_BODY_BYTES:
-        raise _too_large()
+        raise _too_large(MAX_BODY_BYTES)
+
+
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """Read the body; raises ApiError 413 when it is larger."""
+    content = bytearray()
+    # A body sent in chunks announces no length: the bytes that arrive count.
+    async for piece in request.stream():
+        content += piece
+        if len(content) > bytes_max:
+            raise _too_large(bytes_max)
+    return bytes(content)
 
 
 async def read_object(request: Request) -> dict[str, object]:
@@ -31,12 +42,7 @@ async def read_object(request: Request) -> dict[str, object]:
     Raises:
         ApiError: 413 when it is too large, 400 when it is not an object.
     """
-    content = bytearray()
-    # A body sent in chunks announces no length: the bytes that arrive count.
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > MAX_BODY_BYTES:
-            raise _too_large()
+    content = await read_body(request, MAX_BODY_BYTES)
     if not content.strip():
         raise ApiError(
             400, 'The body is empty; send a JSON object such as {"publishRateInMsgs":100}'
@@ -85,5 +91,5 @@ def _kind_of(value: object) -> str:
             return "a number"
 
 
-def _too_large() -> ApiError:
-    return ApiError(413, f"The body is larger than {MAX_BODY_BYTES} bytes")
+def _too_large(bytes_max: int) -> ApiError:
+    return ApiError(413, f"The body is larger than {bytes_max} bytes")

@@ -40,7 +40,7 @@ async def attach_namespace(
     caller: TenantAdmin,
 ) -> None:
     """Attach a namespace to a group, in place of any earlier one."""
-    await _require_group(backend, name)
+    await definitions.require_group(backend, name, caller)
     await _require_namespace(backend, tenant, namespace)
     try:
         operation = await definitions.attach(backend, Owner(tenant, namespace), name, caller)
@@ -88,7 +88,7 @@ async def attach_tenant(
     caller: TenantAdmin,
 ) -> None:
     """Attach a tenant to a group, in place of any earlier one."""
-    await _require_group(backend, name)
+    await definitions.require_group(backend, name, caller)
     await _require_tenant(backend, tenant)
     try:
         operation = await definitions.attach(backend, Owner(tenant), name, caller)
@@ -121,14 +121,6 @@ async def detach_tenant(
 def _bare_name(group: str | None) -> Response:
     # Pulsar announces JSON and sends the name without quotes; its tools take the body as it is.
     return Response(group or "", media_type="application/json")
-
-
-async def _require_group(backend: AdminBackend, name: str) -> None:
-    # Pulsar looks at the group before it looks at the namespace; so its refusal comes first.
-    try:
-        await backend.store.read_group(name)
-    except NotFound as error:
-        raise ApiError(412, NO_SUCH_GROUP) from error
 
 
 async def _require_namespace(backend: AdminBackend, tenant: str, namespace: str) -> None:

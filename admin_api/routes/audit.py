@@ -26,7 +26,7 @@ async def list_entries(
     limit: Annotated[int, Query(ge=1, le=AUDIT_LENGTH)] = 100,
     before: Annotated[int | None, Query(ge=0, le=_MAX_ID, description="only smaller ids")] = None,
 ) -> list[AuditBody]:
-    """Return the newest changes, newest first; the store keeps the last 1,000."""
+    """Return the newest changes; 1,000 of super-users are kept, and 100 of each tenant's admins."""
     return [AuditBody.of(entry) for entry in await backend.store.audit_entries(limit, before)]
 
 

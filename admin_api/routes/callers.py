@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
 from admin_api.requests.access import NotIdentified
 from admin_api.requests.names import TenantName
@@ -37,9 +38,16 @@ async def _super_user(caller: AnyCaller, backend: Backend) -> Origin:
 
 
 async def _tenant_admin(caller: AnyCaller, tenant: TenantName, backend: Backend) -> Origin:
+    return acting_for(tenant, caller, backend)
+
+
+def acting_for(tenant: str, caller: Origin, backend: AdminBackend) -> Origin:
+    """Return a caller with his rights on a tenant; raises ApiError 403 if he has none."""
+    if backend.access.is_super_user(caller.actor):
+        return caller
     if not backend.access.is_admin_of(caller.actor, tenant):
         raise ApiError(403, f"Role {caller.actor} is neither super-user nor admin of {tenant}")
-    return replace(caller, is_super_user=backend.access.is_super_user(caller.actor))
+    return replace(caller, tenant=tenant)
 
 
 SuperUser = Annotated[Origin, Depends(_super_user)]

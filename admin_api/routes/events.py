@@ -2,8 +2,9 @@
 
 A stream begins with the notes that the journal still has, after the one that ``Last-Event-ID`` names, and
 goes on with every new one; a comment every `_BEAT_S` seconds shows that it lives. Bounds: `MAX_READERS`
-streams, more get 503; a reader that is `MAX_WAITING` notes behind is told so by an event ``behind`` and
-its stream ends: it comes back with its last id and gets what is still there.
+streams, and of a role that is no super-user a share of them; more get 503. A reader that is
+`MAX_WAITING` notes behind is told so by an event ``behind`` and its stream ends: it comes back with its
+last id and gets what is still there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
@@ -20,9 +22,11 @@ from fastapi.responses import StreamingResponse
 
 from admin_api.backend import AdminBackend, Watching
 from admin_api.errors import ApiError
+from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import PROBLEMS, backend_of
 from admin_api.schemas.board import Mark
 from coordinator.insight.model.journal import Note
+from coordinator.ports import share_of
 
 router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
 
@@ -36,27 +40,30 @@ _RETRY_MS = 2_000
 @router.get("/events", response_class=StreamingResponse)
 async def stream_events(
     request: Request,
+    caller: AnyCaller,
     last_event_id: Annotated[str, Header(description="go on after this note")] = "",
 ) -> StreamingResponse:
     """Stream joins, leaves, changes, throttling, troubles and settling, one event a note, as JSON."""
-    readers: set[object] = request.app.state.event_readers
-    if len(readers) >= MAX_READERS:
+    readers: Counter[str] = request.app.state.event_readers
+    role, share = caller.actor, share_of(MAX_READERS)
+    if readers.total() >= MAX_READERS:
         raise ApiError(503, f"{MAX_READERS} readers follow the events already; try again later")
+    if readers[role] >= share and not backend_of(request).access.is_super_user(role):
+        raise ApiError(503, f"{share} readers of role {role} follow the events already; end one")
     if last_event_id and not _NUMBER.fullmatch(last_event_id):
         raise ApiError(400, "Last-Event-ID: must be the number of a note, as its id showed it")
     after = int(last_event_id or -1)
     return StreamingResponse(
-        _stream(backend_of(request), after, readers),
+        _stream(backend_of(request), after, readers, role),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
 
 
 async def _stream(
-    backend: AdminBackend, after: int, readers: set[object]
+    backend: AdminBackend, after: int, readers: Counter[str], role: str
 ) -> AsyncGenerator[str, None]:
-    reader = object()
-    readers.add(reader)
+    readers[role] += 1
     try:
         async with aclosing(
             backend.coordinator_loop.stream(_told(backend.watching, after))
@@ -64,7 +71,8 @@ async def _stream(
             async for event in told:
                 yield event
     finally:
-        readers.discard(reader)
+        readers[role] -= 1
+        readers += Counter()  # drops the roles without any
 
 
 async def _told(watching: Watching, after: int) -> AsyncGenerator[str, None]:

@@ -16,6 +16,8 @@ from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperati
 router = coordinator_router("/quota/v1/operations", "operations")
 
 _MAX_ID = 2**31 - 1
+_KEPT = 2 * OPERATIONS_LENGTH
+"""As many as may be kept of super-users, and of the admins of ten tenants."""
 
 
 @router.get("")
@@ -24,8 +26,8 @@ async def list_operations(
     group: Annotated[str, Query(description="only this group's")] = "",
     limit: Annotated[int, Query(ge=1, le=OPERATIONS_LENGTH)] = 100,
 ) -> list[OperationView]:
-    """Return the newest changes, newest first; the store keeps the last 1,000 that have ended."""
-    found = await backend.following.operations(OPERATIONS_LENGTH if group else limit)
+    """Return the newest changes; 1,000 ended ones of super-users are kept, 100 of a tenant's admins."""
+    found = await backend.following.operations(_KEPT if group else limit)
     wanted = [each for each in found if group in ("", each.operation.group)][:limit]
     return [_view(recorded) for recorded in wanted]
 
@@ -35,7 +37,7 @@ async def get_operation(
     operation_id: Annotated[int, Path(ge=0, le=_MAX_ID)], backend: Backend
 ) -> OperationView:
     """Return one change."""
-    for recorded in await backend.following.operations(OPERATIONS_LENGTH):
+    for recorded in await backend.following.operations(_KEPT):
         if recorded.operation.id == operation_id:
             return _view(recorded)
     raise ApiError(404, f"There is no operation {operation_id}, or none any more")

@@ -22,6 +22,7 @@ class DefinitionState(HandlingBody, GuaranteesBody, RatesBody):
     observes: str
     parent: str
     weight: int
+    allowed_tenants: tuple[str, ...]
 
 
 class AuditBody(CamelModel):
@@ -73,6 +74,7 @@ def _state(
         observes=state.observes,
         parent=state.parent,
         weight=state.weight,
+        allowed_tenants=state.allowed_tenants,
         **GuaranteesBody.fields_of(state),
         **HandlingBody.fields_of(state),
     )

@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -30,7 +30,7 @@ from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import Attachments, Rates, ResourceGroup
-from coordinator.core.owners import DEFAULT_ROLE
+from coordinator.core.owners import DEFAULT_ROLE, validate_tenants
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import MAX_WEIGHT
 from coordinator.insight.model.answer import UNLIMITED, from_wire
@@ -114,6 +114,13 @@ def _group_or_none(value: object) -> str | None:
     raise PydanticCustomError(
         "name", "must be a group's name or empty, but is {shown}", {"shown": json.dumps(value)[:40]}
     )
+
+
+def _tenants_or_none(value: object) -> tuple[str, ...] | None:
+    try:
+        return None if value is None else validate_tenants(value)
+    except ValueError as error:
+        raise PydanticCustomError("tenants", "{fault}", {"fault": str(error)}) from error
 
 
 MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
@@ -238,6 +245,9 @@ class GroupPatch(RequestBody):
         None, description="of dispatch, messages/s"
     )
     dispatch_guarantee_in_bytes: ByteGuarantee = Field(None, description="of dispatch, bytes/s")
+    allowed_tenants: Annotated[tuple[str, ...] | None, BeforeValidator(_tenants_or_none)] = Field(
+        None, description="tenants whose admins may attach to it; [] = none, super-users only"
+    )
 
     def applied_to(self, group: ResourceGroup) -> ResourceGroup:
         """Return the definition after this change."""
@@ -261,6 +271,9 @@ class GroupPatch(RequestBody):
             burst_seconds=_kept(group.burst_seconds, self.burst_seconds),
             parent=group.parent if self.parent is None else self.parent,
             weight=self.weight or group.weight,
+            allowed_tenants=(
+                group.allowed_tenants if self.allowed_tenants is None else self.allowed_tenants
+            ),
             guarantees=Rates(
                 publish_messages=_promised(
                     guarantees.publish_messages, self.publish_guarantee_in_msgs
@@ -363,30 +376,17 @@ class PulsarGroup(RatesBody):
     on_limit: str | None = None
     hold_millis: int | None = None
     burst_seconds: int | None = None
+    allowed_tenants: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, group: ResourceGroup) -> Self:
         """Write one definition."""
-        rates = RatesBody.limits(group.limits)
-        return cls(
-            **rates.model_dump(),
-            law=_unless_default(group.law, _DEFAULTS.law),
-            weights=_unless_default(group.weights, _DEFAULTS.weights),
-            overshoot_policy=_unless_default(group.overshoot_policy, _DEFAULTS.overshoot_policy),
-            partition_policy=_unless_default(group.partition_policy, _DEFAULTS.partition_policy),
-            enforcement=_unless_default(group.enforcement, _DEFAULTS.enforcement),
-            observes=_unless_default(group.observes, _DEFAULTS.observes),
-            on_limit=_unless_default(group.on_limit, _DEFAULTS.on_limit),
-            hold_millis=_unless_default(group.hold_millis, _DEFAULTS.hold_millis),
-            burst_seconds=_unless_default(group.burst_seconds, _DEFAULTS.burst_seconds),
-        )
-
-
-_Setting = TypeVar("_Setting", str, int)
-
-
-def _unless_default(value: _Setting, default: _Setting) -> _Setting | None:
-    return None if value == default else value
+        settings = {
+            name: value
+            for name in cls.model_fields.keys() - RatesBody.model_fields.keys()
+            if (value := getattr(group, name)) != getattr(_DEFAULTS, name)
+        }
+        return cls(**RatesBody.limits(group.limits).model_dump(), **settings)
 
 
 class AttachmentsBody(CamelModel):
@@ -452,6 +452,9 @@ class Definition(HandlingBody, GuaranteesBody, RatesBody):
         description="the group whose limit it shares with its siblings; empty = none"
     )
     weight: int = Field(description="how many times it counts in what guarantees leave")
+    allowed_tenants: tuple[str, ...] = Field(
+        description="tenants whose admins may attach to it; a super-user always may"
+    )
     configuration_version: int
     attachments: AttachmentsBody
     children: list[str] = Field(description="the groups whose parent it is")
@@ -475,6 +478,7 @@ class Definition(HandlingBody, GuaranteesBody, RatesBody):
             weight=group.weight,
             **GuaranteesBody.fields_of(group),
             **HandlingBody.fields_of(group),
+            allowed_tenants=group.allowed_tenants,
             configuration_version=group.configuration_version,
             attachments=attachments,
             children=sorted(children),

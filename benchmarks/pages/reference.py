@@ -21,6 +21,7 @@ from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.metrics.reconciliation import reconciliation_families
 from admin_api.metrics.scrape import gather
+from admin_api.relay import allowed
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.backlog import MemoryBacklogSource
@@ -62,6 +63,12 @@ def api() -> str:
         f"\n## {tag.capitalize()}\n{_table(('request', 'what it does'), rows)}"
         for tag, rows in sorted(by_tag.items())
     )
+
+
+def passed_on() -> str:
+    """The requests that go on to the broker."""
+    rows = ((", ".join(row.methods), f"`{row.path}`", row.why) for row in allowed.RELAYABLE)
+    return _table(("method", "path", "for"), rows)
 
 
 def metrics() -> str:

@@ -13,6 +13,10 @@ DIMENSION_NAMES = {
 }
 
 
+FieldValue = int | str | list[str]
+"""The value of a field of a definition."""
+
+
 class AttachmentsAnswer(TypedDict):
     """The owners that belong to a group."""
 
@@ -47,6 +51,7 @@ class DefinitionAnswer(TypedDict):
     publishGuaranteeInBytes: int
     dispatchGuaranteeInMsgs: int
     dispatchGuaranteeInBytes: int
+    allowedTenants: list[str]
     configurationVersion: int
     attachments: AttachmentsAnswer
 

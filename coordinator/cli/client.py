@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native
+from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, FieldValue, Native
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.owners import path_of
 from coordinator.core.model import Dimension
@@ -102,7 +102,10 @@ class AdminClient:
         return cast("DefinitionAnswer", self._json(response)), response.headers.get("etag", "*")
 
     def put_group(
-        self, name: str, fields: Mapping[str, int | str], condition: Mapping[str, str] | None = None
+        self,
+        name: str,
+        fields: Mapping[str, FieldValue],
+        condition: Mapping[str, str] | None = None,
     ) -> int | None:
         """Create a group or change the given fields, if the condition's header allows it.
 

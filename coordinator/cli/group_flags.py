@@ -13,7 +13,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-Fields = dict[str, int | str]
+from coordinator.cli.answers import FieldValue
+
+Fields = dict[str, FieldValue]
 """Fields of a definition that were given, by their name in the API."""
 
 
@@ -75,7 +77,16 @@ FLAGS: Final[Mapping[str, Any]] = {
     "dispatchGuaranteeInBytes": _number(
         "Of that, dispatch, bytes/s, before others.", "--byte-dispatch-guarantee"
     ),
+    "allowedTenants": _text(
+        "Tenants whose admins may attach to it; empty = super-users only.",
+        "--allowed-tenants",
+        "T,T",
+    ),
 }
+
+
+_LISTS: Final = frozenset({"allowedTenants"})
+"""Fields whose flag takes names between commas, or nothing for an empty list."""
 
 
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,6 +95,9 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def flagged(**given: Any) -> None:
         fields = {name: given.pop(name) for name in FLAGS}
+        for name in _LISTS:
+            if fields[name] is not None:
+                fields[name] = [each.strip() for each in fields[name].split(",") if each.strip()]
         command(**given, fields={name: it for name, it in fields.items() if it is not None})
 
     parameters: list[Parameter] = []

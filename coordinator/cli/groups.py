@@ -85,6 +85,8 @@ def get_group(context: typer.Context, name: Name) -> None:
         shown.add_row("weight", str(found["weight"]))
         for label, guarantee in zip(DIMENSION_NAMES.values(), _guarantees(found), strict=True):
             shown.add_row(f"guaranteed {label}/s", rate(guarantee))
+    if found["allowedTenants"]:
+        shown.add_row("allowed tenants", ", ".join(found["allowedTenants"]))
     shown.add_row("attached", ", ".join(owners.shown(found["attachments"])) or "nothing")
     shown.add_row("version", str(found["configurationVersion"]))
     console().print(shown)

@@ -6,6 +6,7 @@
       orders:
         publishRateInMsgs: 3000
         law: max-min
+        allowedTenants: [shop, bank]
         tenants: [shop]
         namespaces: [bank/orders]
         roles: [batch, "team-*"]
@@ -30,7 +31,7 @@ from typing import Any
 
 import yaml
 
-from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer
+from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer, FieldValue
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.owners import DEFAULT_ROLE, cluster_named, role_named, subscription_named
 from coordinator.core.allocation.laws import LAWS
@@ -38,6 +39,7 @@ from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import validate_tenants
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
 from coordinator.insight.model.answer import UNLIMITED
@@ -58,7 +60,8 @@ _CHOICES = {
     "onLimit": ON_LIMIT,
 }
 _DEFAULT_GROUP = ResourceGroup("defaults", Rates())
-DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
+DEFAULTS: dict[str, FieldValue] = {
+    **dict.fromkeys(DIMENSION_NAMES, UNLIMITED),
     "law": _DEFAULT_GROUP.law,
     "weights": _DEFAULT_GROUP.weights,
     "overshootPolicy": _DEFAULT_GROUP.overshoot_policy,
@@ -67,11 +70,12 @@ DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
     "observes": _DEFAULT_GROUP.observes,
     "parent": _DEFAULT_GROUP.parent,
     "onLimit": _DEFAULT_GROUP.on_limit,
+    "holdMillis": _DEFAULT_GROUP.hold_millis,
+    "burstSeconds": _DEFAULT_GROUP.burst_seconds,
+    "weight": _DEFAULT_GROUP.weight,
+    "allowedTenants": list(_DEFAULT_GROUP.allowed_tenants),
+    **dict.fromkeys(GUARANTEE_FIELDS.values(), 0),
 }
-DEFAULTS["holdMillis"] = _DEFAULT_GROUP.hold_millis
-DEFAULTS["burstSeconds"] = _DEFAULT_GROUP.burst_seconds
-DEFAULTS["weight"] = _DEFAULT_GROUP.weight
-DEFAULTS |= dict.fromkeys(GUARANTEE_FIELDS.values(), 0)
 _OWNERS = {"tenants": 1, "namespaces": 2}
 _LISTED = {
     "roles": role_named,
@@ -100,7 +104,7 @@ class Declared:
         exact: the kinds of owners of which no others may belong to it.
     """
 
-    fields: Mapping[str, int | str]
+    fields: Mapping[str, FieldValue]
     attached: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
 
@@ -165,20 +169,26 @@ def _declared(place: str, name: Any, body: Any) -> Declared:
             attached += _owners(f"{place}.{key}", key, value)
         elif key in _FURTHER:
             attached += _further(f"{place}.{key}", key, value)
-        elif key in _MAX_RATES:
-            fields[key] = _rate(f"{place}.{key}", value, _MAX_RATES[key])
-        elif key in _AMOUNTS:
-            fields[key] = _amount(f"{place}.{key}", value, *_AMOUNTS[key])
-        elif key in {"observes", "parent"}:
-            _check_name(f"{place}.{key}", value)
-            fields[key] = value
-        elif key in _CHOICES:
-            fields[key] = _choice(f"{place}.{key}", value, _CHOICES[key])
+        elif key in DEFAULTS:
+            fields[key] = _field(f"{place}.{key}", key, value)
         else:
             known = ", ".join([*DEFAULTS, *_OWNERS, *_FURTHER])
             raise WrongUse(f"{place}.{key}: unknown; known are {known}")
     exact = tuple(_KINDS[key] for key in (*_OWNERS, *_FURTHER) if key in body)
     return Declared(fields, tuple(attached), exact)
+
+
+def _field(place: str, key: str, value: Any) -> FieldValue:
+    if key in _MAX_RATES:
+        return _rate(place, value, _MAX_RATES[key])
+    if key in _AMOUNTS:
+        return _amount(place, value, *_AMOUNTS[key])
+    if key in _CHOICES:
+        return _choice(place, value, _CHOICES[key])
+    if key == "allowedTenants":
+        return _tenants(place, value)
+    _check_name(place, value)
+    return str(value)
 
 
 def _further(place: str, key: str, value: Any) -> list[str]:
@@ -222,6 +232,13 @@ def _choice(place: str, value: Any, names: Sequence[str]) -> str:
     if value not in names:
         raise WrongUse(f"{place}: write one of {', '.join(names)}, not {value!r}")
     return str(value)
+
+
+def _tenants(place: str, value: Any) -> list[str]:
+    try:
+        return list(validate_tenants(value))
+    except ValueError as error:
+        raise WrongUse(f"{place}: {error}") from error
 
 
 def _check_name(place: str, name: Any) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from coordinator.cli.answers import DefinitionAnswer
+from coordinator.cli.answers import DefinitionAnswer, FieldValue
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.manifest import DEFAULTS, Declared
@@ -25,7 +25,7 @@ from coordinator.core.owners import DEFAULT_ROLE
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, TreeFault, check_tree
 from coordinator.insight.model.answer import from_wire
 
-Fields = Mapping[str, int | str]
+Fields = Mapping[str, FieldValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ def _in_order(
 
     def gives_up(name: str) -> bool:
         now: Mapping[str, Any] = dict(present[name]) if name in present else {}
-        wanted = declared[name].fields
+        wanted: Mapping[str, Any] = declared[name].fields
         return any(
-            int(wanted.get(field, now.get(field, 0))) < now.get(field, 0)
+            wanted.get(field, now.get(field, 0)) < now.get(field, 0)
             for field in GUARANTEE_FIELDS.values()
         )
 

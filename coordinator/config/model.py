@@ -93,16 +93,16 @@ class Config:
         admin_tls_key_file: its private key (PEM).
         admin_tls_client_ca_file: authorities that must have signed the certificates of callers of the
             admin API (PEM), probes and Prometheus too; empty demands none. Roles come from tokens.
-        admin_pass_through: whether other paths of Pulsar's admin and lookup REST go to the broker, so
-            that a sidecar's address serves as webServiceUrl.
+        admin_pass_through: whether requests for lookups, tenants and namespaces go to the broker, so
+            that pulsar-admin's commands around groups work with a sidecar's address.
         admin_requests_per_second: requests that one host may send to the admin API, twice as many at
             once; what they ask for is looked up where limits are computed.
         admin_connections_max: connections to the admin API at once. At the bound a new one takes the
             place of the one that has waited longest without a request; where all have one, it gets 503.
         admin_connections_per_host: the same of one client address.
         admin_request_seconds: within which a TLS handshake must be done, and a request's head arrive, or
-            the connection is closed. A body has as long and a second more for every 16 KiB of it, or is
-            answered with 408; who takes less than 64 KiB of an answer in that time is hung up on.
+            the connection is closed. A body has as long, or is answered with 408; who takes less than
+            64 KiB of an answer in that time is hung up on.
         admin_idle_seconds: how long a connection may wait for its next request.
         auth_secret_key_file: the secret that signs tokens (HS256), Pulsar's tokenSecretKey; empty has
             none. With neither this nor a public key there is no access control.
@@ -110,8 +110,8 @@ class Config:
             Pulsar's tokenPublicKey; several, so that keys can be changed.
         auth_role_claim: the claim that holds the role, Pulsar's tokenAuthClaim.
         super_user_roles: roles that may do everything, as Pulsar's superUserRoles.
-        tenant_admins: tenant to the roles that may attach and detach it and its namespaces, and limit
-            its topics.
+        tenant_admins: tenant to the roles that may attach it, its namespaces and subscriptions to groups
+            that allow it, detach them, and limit its topics.
         broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist; for
             https the machine must trust its certificate.
         bus_service_url: pulsar:// URL for the report bus; the broker's internal listener, so that

@@ -119,6 +119,9 @@ class ResourceGroup:
     group of a tree has when all want everything (allocation/forest.py); None outside trees.
 
     ``on_limit``, ``hold_millis`` and ``burst_seconds`` say how gates handle its traffic (handling.py).
+
+    ``allowed_tenants`` are the tenants whose admins may attach to it, sorted; empty is none: only
+    super-users attach.
     """
 
     name: str
@@ -137,6 +140,7 @@ class ResourceGroup:
     on_limit: str = "hold"
     hold_millis: int = 1_000
     burst_seconds: int = 0
+    allowed_tenants: tuple[str, ...] = ()
 
     def base_of(self, dimension: Dimension) -> int | None:
         """Return the rate of which reserves and equal parts are parts, per second."""

@@ -34,8 +34,31 @@ ANY_END: Final = "*"
 NAME_SIZE_MAX: Final = 255
 """The most bytes (UTF-8) of an owner's name; each other than A-Z a-z 0-9 _ . : - counts three times."""
 
-_CLUSTER: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
+ALLOWED_TENANTS_MAX: Final = 1_000
+"""The most tenants whose admins may attach to one group."""
+
+_NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _ONCE: Final = re.compile(rb"[A-Za-z0-9_.:-]")
+
+
+def validate_tenants(names: object) -> tuple[str, ...]:
+    """Return a list of different tenants, sorted.
+
+    Raises:
+        ValueError: it is none, and the text says why.
+    """
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"must be a list of tenants' names, but is {names!r:.40}")  # noqa: TRY004
+    if len(names) > ALLOWED_TENANTS_MAX:
+        raise ValueError(f"names {len(names):,} tenants; at most {ALLOWED_TENANTS_MAX:,} may stand")
+    known: set[str] = set()
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or not name.strip("."):
+            raise ValueError(f"{name!r:.40} names no tenant: use letters, digits and -=:._")
+        if name in known:
+            raise ValueError(f"{name} stands twice; name it once")
+        known.add(name)
+    return tuple(sorted(known))
 
 
 class OwnerKind(Enum):
@@ -79,6 +102,26 @@ def attachments_of(
         subscriptions=dict(owners[OwnerKind.SUBSCRIPTION]),
         clusters=dict(owners[OwnerKind.CLUSTER]),
     )
+
+
+def number_attached(attachments: Attachments, tenant: str = "") -> int:
+    """Count the attached owners: a tenant, its namespaces and subscriptions; without a tenant, all."""
+    if not tenant:
+        return sum(
+            map(
+                len,
+                (
+                    attachments.tenants,
+                    attachments.namespaces,
+                    attachments.roles,
+                    attachments.subscriptions,
+                    attachments.clusters,
+                ),
+            )
+        )
+    namespaces = sum(name.startswith(f"{tenant}/") for name in attachments.namespaces)
+    subscriptions = sum(name.split("/", 2)[1] == tenant for name in attachments.subscriptions)
+    return (tenant in attachments.tenants) + namespaces + subscriptions
 
 
 class TrafficOwner(NamedTuple):
@@ -171,7 +214,7 @@ def cluster_owner(name: str) -> TrafficOwner:
     Raises:
         ValueError: no cluster can have this name.
     """
-    if _CLUSTER.fullmatch(name) is None:
+    if _NAME.fullmatch(name) is None:
         raise ValueError(f"cluster {name[:80]!r}: use 1 to 255 of A-Z a-z 0-9 _ . : = -")
     _check_shown("cluster", name)
     return TrafficOwner(OwnerKind.CLUSTER, name)

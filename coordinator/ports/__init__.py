@@ -18,6 +18,7 @@ from coordinator.ports.errors import (
     BrokerUnreachable,
     GateGone,
     InUse,
+    NotAllowed,
     NotFound,
     PortError,
     Protected,
@@ -38,13 +39,23 @@ from coordinator.ports.gate import (
 )
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.recorder import Recorder, RecorderHealth
-from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
+from coordinator.ports.shares import share_of, surplus
+from coordinator.ports.store import (
+    ANYTHING,
+    ATTACHMENTS_MAX,
+    Anything,
+    Catalogue,
+    GroupStore,
+    Versioned,
+    check_allowed,
+)
 from coordinator.ports.tokens import TokenRefused, Verifier
 from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
 
 __all__ = [
     "ANONYMOUS",
     "ANYTHING",
+    "ATTACHMENTS_MAX",
     "AUDIT_LENGTH",
     "COLLECTED_EVERY_S",
     "COLLECTED_QUIETLY_EVERY_S",
@@ -66,6 +77,7 @@ __all__ = [
     "GroupStore",
     "InUse",
     "Membership",
+    "NotAllowed",
     "NotFound",
     "Origin",
     "PortError",
@@ -88,4 +100,7 @@ __all__ = [
     "Verifier",
     "VersionConflict",
     "Versioned",
+    "check_allowed",
+    "share_of",
+    "surplus",
 ]

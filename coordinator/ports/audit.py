@@ -15,14 +15,20 @@ class Origin:
         actor: the role that made it.
         address: the host it came from, if it came over the network.
         undoes: the audit entry that it rolls back, if it does.
-        is_super_user: whether that role may do everything. What a super-user attached or limited, a
-            tenant's admin cannot undo, or the limit would be the tenant's to lift.
+        tenant: the tenant as whose admin the role acts; empty is a super-user. What a super-user
+            attached or limited, a tenant's admin cannot undo, or the limit would be the tenant's to
+            lift.
     """
 
     actor: str = "anonymous"
     address: str = ""
     undoes: int | None = None
-    is_super_user: bool = True
+    tenant: str = ""
+
+    @property
+    def is_super_user(self) -> bool:
+        """Whether the role may do everything."""
+        return not self.tenant
 
 
 ANONYMOUS = Origin()
@@ -51,4 +57,4 @@ class AuditEntry:
 
 
 AUDIT_LENGTH = 1_000
-"""Entries that the store keeps; the oldest are dropped."""
+"""Entries of super-users that the store keeps, and ten times those of a tenant's admins (shares)."""

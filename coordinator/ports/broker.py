@@ -40,14 +40,14 @@ class RelayedRequest:
     Args:
         method: the verb.
         target: path and query as they were sent, still encoded.
-        headers: names and values in order.
-        body: its pieces as they arrive; None when there is no body.
+        headers: names and values in order; those of one connection, and the body's length, are left out.
+        body: its content.
     """
 
     method: str
     target: bytes
     headers: Sequence[tuple[bytes, bytes]]
-    body: AsyncIterator[bytes] | None
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,11 @@ class RelayedAnswer:
 
 class BrokerRelay(Protocol):
     """Requests handed on to the own broker's web service, unchanged both ways."""
+
+    @property
+    def address(self) -> str:
+        """The URL of that web service."""
+        ...
 
     async def relay(self, request: RelayedRequest) -> RelayedAnswer:
         """Send a request and return as soon as the head of the answer is there.

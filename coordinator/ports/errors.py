@@ -14,6 +14,7 @@ Errors::
         +-- VersionConflict       another writer changed it in between (compare-and-set failed)
         +-- InUse                 a group cannot be deleted while something belongs to it
         +-- Protected             a super-user made it so, and a tenant's admin may not change that
+        +-- NotAllowed            a group does not allow a tenant, and its admin may not attach to it
         +-- Unreadable            there is an entry, but this release cannot understand it
 
 The text of an `Unreachable` begins with its cause, so every log line and every answer names it. The bus
@@ -93,6 +94,22 @@ class Protected(Refused):
     def __init__(self, what: str, role: str) -> None:
         super().__init__(
             f"Role {role} is no super-user, and one {what}: only a super-user may change that"
+        )
+
+
+class NotAllowed(Refused):
+    """A group does not allow a tenant, and its admin may not attach to it; the text may be shown.
+
+    Args:
+        group: the group.
+        tenant: the tenant.
+        role: of its admin.
+    """
+
+    def __init__(self, group: str, tenant: str, role: str) -> None:
+        super().__init__(
+            f"Role {role} acts for tenant {tenant}, which ResourceGroup {group} does not allow: a "
+            f"super-user may attach to it, or add {tenant} to its allowedTenants"
         )
 
 

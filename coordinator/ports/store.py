@@ -10,6 +10,7 @@ from typing import Protocol
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.core.owners import TrafficOwner
 from coordinator.ports.audit import ANONYMOUS, AuditEntry, Origin
+from coordinator.ports.errors import NotAllowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,20 @@ class Catalogue:
     groups: Mapping[str, Versioned] = field(default_factory=dict)
     attachments: Attachments = field(default_factory=Attachments)
     faults: Mapping[str, str] = field(default_factory=dict)
+
+
+ATTACHMENTS_MAX = 200_000
+"""Owners of all kinds that may be attached; each sidecar knows all. PIP-82's sizing has 100,000."""
+
+
+def check_allowed(group: ResourceGroup, by: Origin) -> None:
+    """Accept an author who may attach to a group: a super-user, or an admin of a tenant that it allows.
+
+    Raises:
+        NotAllowed: a tenant's admin, whose tenant the group does not name.
+    """
+    if not by.is_super_user and by.tenant not in group.allowed_tenants:
+        raise NotAllowed(group.name, by.tenant, by.actor)
 
 
 class Anything(Enum):
@@ -116,6 +131,8 @@ class GroupStore(Protocol):
 
         Raises:
             NotFound: there is no such group.
+            NotAllowed: the author is a tenant's admin, and the group does not name that tenant.
+            Unreadable: the author is one, and the group's definition cannot be understood.
             Protected: a super-user attached it to another group, and this is none.
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.

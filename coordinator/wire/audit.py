@@ -47,7 +47,7 @@ def encode_audit_entry(subject: str, before: State, after: State, by: Origin) ->
             "before": _encode_state(subject, before),
             "after": _encode_state(subject, after),
         }
-        | ({} if by.is_super_user else {"superUser": False})
+        | ({} if by.is_super_user else {"tenant": by.tenant})
     )
 
 
@@ -75,7 +75,7 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
             _text(fields, "actor"),
             _text(fields, "address"),
             undoes,
-            is_super_user=fields.get("superUser") is not False,
+            _text(fields, "tenant") if "tenant" in fields else "",
         ),
         subject=subject,
         before=_decode_state(subject, fields.get("before")),

@@ -36,6 +36,7 @@ from coordinator.core.model import (
     Rates,
     ResourceGroup,
 )
+from coordinator.core.owners import validate_tenants
 from coordinator.core.topics import SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
@@ -92,7 +93,8 @@ def encode_group(group: ResourceGroup) -> bytes:
         }
         | _observing_fields(group)
         | _tree_fields(group)
-        | _handling_fields(group),
+        | _handling_fields(group)
+        | ({"allowedTenants": list(group.allowed_tenants)} if group.allowed_tenants else {}),
         TREE_SCHEMA if group.parent or group.burst_seconds else SCHEMA,
     )
     decode_group(validate_name(group.name), data, group.configuration_version)
@@ -162,7 +164,15 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
         on_limit=_choice(fields, "onLimit", defaults.on_limit, ON_LIMIT),
         hold_millis=_whole(fields, "holdMillis", defaults.hold_millis, 0, MAX_HOLD_MILLIS),
         burst_seconds=_whole(fields, "burstSeconds", defaults.burst_seconds, 0, MAX_BURST_SECONDS),
+        allowed_tenants=_tenants(fields.get("allowedTenants", [])),
     )
+
+
+def _tenants(names: object) -> tuple[str, ...]:
+    try:
+        return validate_tenants(names)
+    except ValueError as error:
+        raise DocumentError(f"allowedTenants: {error}") from error
 
 
 def encode_attachment(

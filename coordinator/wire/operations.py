@@ -31,6 +31,7 @@ def encode_operation(recorded: RecordedOperation) -> bytes:
             "moved": _encode_holdings(operation.moved),
             "atMillis": recorded.at_ms,
         }
+        | ({"tenant": operation.tenant} if operation.tenant else {})
     )
 
 
@@ -54,6 +55,7 @@ def decode_operation(operation_id: int, at_ms: int | None, data: bytes) -> Recor
         residual_permille=_number(fields, "residualPermille"),
         before=_decode_holdings(fields, "before"),
         moved=_decode_holdings(fields, "moved"),
+        tenant=_text(fields, "tenant") if "tenant" in fields else "",
     )
     found_ms = _number(fields, "atMillis") if at_ms is None else at_ms
     return RecordedOperation(operation, found_ms or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 import httpx
 import pytest
@@ -154,7 +155,7 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
     for incarnation in (1, 2):
         world.handle(MembersChanged((Member("b1", incarnation),)))
     newest = world.watch.journal.notes()[-1].number
-    stream = _stream(world.backend, newest - 1, set())
+    stream = _stream(world.backend, newest - 1, Counter(), "admin")
 
     assert (await anext(stream)).startswith("retry: ")
     event = (await anext(stream)).splitlines()
@@ -172,9 +173,9 @@ async def test_a_reader_that_falls_behind_is_told_and_let_go(
 ) -> None:
     """Its queue is bounded, and it delays no other reader."""
     monkeypatch.setattr(events, "MAX_WAITING", 2)
-    readers: set[object] = set()
+    readers: Counter[str] = Counter()
     world.handle(MembersChanged(()))
-    stream = _stream(world.backend, -1, readers)
+    stream = _stream(world.backend, -1, readers, "admin")
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
@@ -184,12 +185,12 @@ async def test_a_reader_that_falls_behind_is_told_and_let_go(
 
     assert rest[-1].startswith("event: behind")
     assert len(rest) <= 4
-    assert readers == set()
+    assert not readers
 
 
 async def test_readers_of_events_are_bounded(world: World) -> None:
     """One more gets 503 and a reason."""
-    world.app.state.event_readers.update(range(events.MAX_READERS))
+    world.app.state.event_readers["admin"] = events.MAX_READERS
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(world.app), base_url="http://sidecar"
     ) as client:

@@ -62,7 +62,8 @@ async def attached(world: World) -> World:
     world.broker.namespaces |= {f"{OWN}/ns", f"{OTHER}/ns"}
     async with world.client(token("admin"), access=access()) as root:
         for name in ("tight", "loose"):
-            await root.put(f"{GROUPS}/{name}", json={"publishRateInMsgs": 50})
+            body = {"publishRateInMsgs": 50, "allowedTenants": [OWN]}
+            await root.put(f"{GROUPS}/{name}", json=body)
         for tenant in (OWN, OTHER):
             await root.post(f"/admin/v2/tenants/{tenant}/resourcegroup/tight")
             await root.post(f"/admin/v2/namespaces/{tenant}/ns/resourcegroup/tight")

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from admin_api.routes import namespace_group
+from admin_api.routes import relay
 from tests.admin_api.keys import access, token
 from tests.admin_api.relay.test_relay import Broker
 from tests.admin_api.world import World
@@ -54,7 +54,6 @@ async def test_a_group_in_the_body_is_attached_and_kept_from_the_broker(
     "content",
     [
         b"",
-        b"\x00",
         b"[1]",
         b"null",
         b'{"bundles": {"numBundles": 4}}',
@@ -90,8 +89,10 @@ async def test_a_namespace_that_is_not_made_is_not_attached(
         (b'{"resource_group_name": "a/b"}', 400),
         (b'{"resource_group_name": "orders", "resource_group_name": "gold"}', 400),
         (b'{"resource_group_name": "orders"', 400),
+        (b'{"resource\\u005fgroup_name": "orders"', 400),
+        (b"\x00", 400),
         (b'{"resource_group_name": "no-such-group"}', 412),
-        (b'{"resource_group_name": "' + b"x" * namespace_group.MAX_POLICIES_BYTES + b'"}', 413),
+        (b'{"resource_group_name": "' + b"x" * relay.MAX_RELAYED_BYTES + b'"}', 413),
     ],
 )
 async def test_a_group_that_cannot_be_attached_makes_no_namespace(

@@ -51,6 +51,7 @@ async def test_definition_in_full(client: httpx.AsyncClient, orders: str) -> Non
         "publishGuaranteeInBytes": 0,
         "dispatchGuaranteeInMsgs": 0,
         "dispatchGuaranteeInBytes": 0,
+        "allowedTenants": [],
         "configurationVersion": 1,
         "attachments": {
             "tenants": ["public"],

@@ -66,7 +66,8 @@ async def test_a_tenants_admin_attaches_subscriptions_of_his_tenant_alone(world:
     """He cannot lift a super-user's attachment; replication is a super-user's."""
     async with world.client(token("admin"), access=access()) as root:
         for group in ("tight", "loose"):
-            await root.put(f"/admin/v2/resourcegroups/{group}", json={"dispatchRateInMsgs": 50})
+            body = {"dispatchRateInMsgs": 50, "allowedTenants": ["public"]}
+            await root.put(f"/admin/v2/resourcegroups/{group}", json=body)
     async with world.client(token("alice"), access=access()) as alice:
         assert (await alice.put(f"{AUDIT}/tight")).status_code == 204
         assert (await alice.delete(AUDIT)).status_code == 204

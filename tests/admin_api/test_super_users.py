@@ -15,15 +15,16 @@ TENANT = "/admin/v2/tenants/public/resourcegroup"
 NAMESPACE = "/admin/v2/namespaces/public/default/resourcegroup"
 TOPIC = "/quota/v1/persistent/public/default/orders"
 MESSAGES = "publishThrottlingRateInMsg"
+ALLOWED = {"allowedTenants": ["public"]}
 BYTES = "publishThrottlingRateInByte"
 
 
 @pytest.fixture
 async def root(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """A super-user, with two groups."""
+    """A super-user, with two groups that allow the tenant."""
     async with world.client(token("admin"), access=access()) as client:
-        await client.put(f"{GROUPS}/tight", json={"publishRateInMsgs": 50})
-        await client.put(f"{GROUPS}/loose", json={})
+        await client.put(f"{GROUPS}/tight", json={"publishRateInMsgs": 50} | ALLOWED)
+        await client.put(f"{GROUPS}/loose", json=ALLOWED)
         yield client
 
 

@@ -66,22 +66,18 @@ class Site:
                 f"{namespace}/retention",
                 {"retentionTimeInMinutes": 7, "retentionSizeInMB": 7},
             ),
-            ("POST", f"/admin/v2/{topic}/terminate", None),
         ]
 
     def state(self) -> dict[str, Any]:
         """All that these requests would change."""
-        topic = self.topic.replace("://", "/")
         namespace, http = self.world.namespace, self.world.http
         web = next(b.web_url for b in self.world.cluster.brokers if b.name == BROKER)
-        stored = http.get(f"{web}/admin/v2/{topic}/internalStats").json()
         return {
             "stored": dict(nodes(self.zookeeper, ROOT, ("groups", "attachments", "limits"))),
             "groups": [self.world.get("/admin/v2/resourcegroups", at=name) for name in BROKERS],
             "attached": [self._attached(name) for name in BROKERS],
             "level": self.world.get("/quota/v1/log-level"),
             "retention": http.get(f"{web}/admin/v2/namespaces/{namespace}/retention").text,
-            "topic": stored["state"],
         }
 
     def _attached(self, at: str) -> str:

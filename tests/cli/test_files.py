@@ -174,6 +174,8 @@ def test_who_was_faster_is_not_overwritten(run: Run, world: World, file: Path) -
         ("groups: {a: {onLimit: drop}}", "groups.a.onLimit: write one of hold, refuse, not 'drop'"),
         ("groups: {a: {holdMillis: -1}}", "groups.a.holdMillis: write a whole number from 0 to"),
         ("groups: {a: {burstSeconds: 0.5}}", "groups.a.burstSeconds: write a whole number from 0"),
+        ("groups: {a: {allowedTenants: shop}}", "groups.a.allowedTenants: must be a list of"),
+        ("groups: {a: {allowedTenants: [x, x]}}", "groups.a.allowedTenants: x stands twice"),
         ("groups: {a: {tenants: shop}}", "groups.a.tenants: write a list"),
         ("groups: {a: {tenants: [shop/x]}}", "groups.a.tenants: write names of tenants"),
         ("groups: {a: {namespaces: [shop]}}", "groups.a.namespaces: write tenant/namespace"),

@@ -63,6 +63,16 @@ def test_the_handling_of_traffic_is_set_by_flags(run: Run) -> None:
     assert "Note: clients whose send timeout (30,000 ms by default) is shorter" in told.stdout
 
 
+def test_the_tenants_that_a_group_allows_are_set_between_commas(run: Run) -> None:
+    """They are shown; nothing between the quotes closes the group."""
+    created = json.loads(run(*CREATE, "--allowed-tenants", "shop, bank", "--json").stdout)
+    assert created["allowedTenants"] == ["bank", "shop"]
+    assert "bank, shop" in run("groups", "get", "rg1").stdout
+
+    updated = json.loads(run("groups", "update", "rg1", "--allowed-tenants", "", "--json").stdout)
+    assert updated["allowedTenants"] == []
+
+
 def test_list_is_a_table(run: Run) -> None:
     """Rates have thousands separators, and no limit is a word."""
     run("groups", "attach", "orders", "--namespace", "public/default")

@@ -9,5 +9,7 @@ from coordinator.ports import GroupStore
 
 OpenStore = Callable[[], Awaitable[GroupStore]]
 
-GOLD = ResourceGroup("gold", Rates(publish_messages=100, dispatch_bytes=0))
-SILVER = ResourceGroup("silver", Rates())
+GOLD = ResourceGroup(
+    "gold", Rates(publish_messages=100, dispatch_bytes=0), allowed_tenants=("acme",)
+)
+SILVER = ResourceGroup("silver", Rates(), allowed_tenants=("acme",))

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import OwnerKind, TrafficOwner
 from coordinator.ports import (
     AlreadyExists,
     Catalogue,
     GroupStore,
     InUse,
+    NotAllowed,
     NotFound,
     Origin,
     Protected,
     VersionConflict,
+    Versioned,
 )
 from tests.contract.listening import Heard
 from tests.contract.stores import GOLD, SILVER, OpenStore
@@ -93,7 +97,7 @@ async def test_attaching_again_replaces_the_earlier_attachment(store: GroupStore
         await store.delete_group("silver")
 
 
-ALICE = Origin("alice", is_super_user=False)
+ALICE = Origin("alice", tenant="acme")
 ROOT = Origin("root")
 
 
@@ -136,6 +140,47 @@ async def test_what_a_tenants_admin_attached_is_his_until_a_super_user_takes_it(
         await store.detach_tenant("acme", by=ALICE)
     entries = await store.audit_entries(2)
     assert [entry.origin for entry in entries] == [ROOT, ALICE]
+
+
+async def test_a_tenants_admin_attaches_to_a_group_that_allows_his_tenant_alone(
+    store: GroupStore,
+) -> None:
+    """Of every kind of owner; what stands is not attached again once the group is closed."""
+    closed = await store.create_group(replace(GOLD, allowed_tenants=("bank", "shop")))
+    await store.create_group(SILVER)
+    await store.attach_namespace("acme", "held", "silver", by=ALICE)
+    reader = TrafficOwner(OwnerKind.SUBSCRIPTION, "persistent/acme/orders/t/s")
+    refused = "Role alice acts for tenant acme, which ResourceGroup gold does not allow"
+    for attaching in (
+        store.attach_tenant("acme", "gold", by=ALICE),
+        store.attach_namespace("acme", "orders", "gold", by=ALICE),
+        store.attach_namespace("acme", "held", "gold", by=ALICE),
+        store.attach_owner(reader, "gold", by=ALICE),
+    ):
+        with pytest.raises(NotAllowed, match=refused):
+            await attaching
+    entries = await store.audit_entries(100)
+    assert len(entries) == 3, "what is refused leaves no entry"
+    opened = await store.update_group(GOLD, closed.version)
+    await store.attach_owner(reader, "gold", by=ALICE)
+    await store.update_group(replace(GOLD, allowed_tenants=()), opened.version)
+    with pytest.raises(NotAllowed):
+        await store.attach_owner(reader, "gold", by=ALICE)
+    await store.attach_owner(reader, "gold", by=ROOT)
+
+
+async def test_no_attachment_comes_after_the_group_was_closed(open_store: OpenStore) -> None:
+    """The definition that allows it is still the group's when it is written."""
+    stores = [await open_store() for _ in range(2)]
+    for number in range(20):
+        group = replace(GOLD, name=f"g{number}")
+        created = await stores[0].create_group(group)
+        closing = stores[0].update_group(replace(group, allowed_tenants=()), created.version)
+        attaching = stores[1].attach_namespace("acme", f"n{number}", group.name, by=ALICE)
+        closed, attached = await asyncio.gather(closing, attaching, return_exceptions=True)
+        assert isinstance(closed, Versioned)
+        assert attached is None or isinstance(attached, NotAllowed)
+        assert (await stores[0].audit_entries(1))[0].subject == f"groups/{group.name}"
 
 
 async def test_a_tenants_admin_never_wins_against_a_super_user(open_store: OpenStore) -> None:

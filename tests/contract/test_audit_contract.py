@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.model import Rates
-from coordinator.ports import AUDIT_LENGTH, GroupStore, InUse, NotFound, Origin, VersionConflict
+from coordinator.ports import (
+    AUDIT_LENGTH,
+    GroupStore,
+    InUse,
+    NotFound,
+    Origin,
+    VersionConflict,
+    share_of,
+)
 from tests.contract.stores import GOLD
 
 
@@ -61,6 +69,26 @@ async def test_the_audit_trail_is_read_in_pages(store: GroupStore) -> None:
     assert await store.audit_entry(3) == first[2]
     with pytest.raises(NotFound):
         await store.audit_entry(6)
+
+
+@pytest.mark.slow
+async def test_a_tenants_admin_pushes_out_entries_of_his_tenant_alone(store: GroupStore) -> None:
+    """Its share of the newest is kept; each is found by its id."""
+    await store.create_group(replace(GOLD, allowed_tenants=("acme", "bank")))
+    await store.attach_tenant("bank", "gold", by=Origin("bob", tenant="bank"))
+    alice, share = Origin("alice", tenant="acme"), share_of(AUDIT_LENGTH)
+    for number in range(share // 2 + 20):
+        await store.attach_namespace("acme", f"n{number}", "gold", by=alice)
+        await store.detach_namespace("acme", f"n{number}", by=alice)
+
+    entries = await store.audit_entries(2 * AUDIT_LENGTH)
+
+    actors = [entry.origin.actor for entry in entries]
+    assert actors == ["alice"] * share + ["bob", "anonymous"]
+    for entry in (entries[0], entries[share - 1], entries[-2]):
+        assert await store.audit_entry(entry.id) == entry
+    with pytest.raises(NotFound):
+        await store.audit_entry(2)
 
 
 @pytest.mark.verify

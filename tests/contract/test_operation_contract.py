@@ -13,7 +13,7 @@ from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
 from coordinator.core.model import Dimension
 from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.insight.model.outside import OPERATIONS_LENGTH, OperationStore, RecordedOperation
-from coordinator.ports import NotFound
+from coordinator.ports import NotFound, share_of
 from tests.contract.sessions import patient
 
 CHANGE = Operation(
@@ -95,6 +95,23 @@ async def test_the_newest_ended_come_first(store: OperationStore) -> None:
         await store.end(settled(recorded))
 
     assert await store.ended(2) == (settled(opened[2]), settled(opened[1]))
+
+
+@pytest.mark.slow
+async def test_a_tenants_admin_pushes_out_operations_of_his_tenant_alone(
+    store: OperationStore,
+) -> None:
+    """Some more than its share may wait for the next trim."""
+    for tenant in ("", "bank"):
+        await store.end(settled(await store.open(replace(CHANGE, tenant=tenant))))
+    share = share_of(OPERATIONS_LENGTH)
+    for _ in range(share + 40):
+        await store.end(settled(await store.open(replace(CHANGE, tenant="acme"))))
+
+    kept = [recorded.operation.tenant for recorded in await store.ended(2 * OPERATIONS_LENGTH)]
+
+    assert kept[-2:] == ["bank", ""]
+    assert share <= kept.count("acme") <= share + 20
 
 
 @pytest.mark.verify

@@ -96,7 +96,7 @@ async def test_the_attachment_of_a_role_is_in_the_trail(store: GroupStore) -> No
     for _ in range(2):
         await store.attach_owner(ODD, "gold", by=root)
     with pytest.raises(Protected):
-        await store.detach_owner(ODD, by=Origin("eve", is_super_user=False))
+        await store.detach_owner(ODD, by=Origin("eve", tenant="public"))
     await store.attach_owner(OTHERS, "gold", by=root)
     await store.detach_owner(ODD, by=root)
     entries = await store.audit_entries(3)

@@ -11,6 +11,7 @@ from coordinator.core.owners import (
     can_be_attached,
     cluster_owner,
     group_of_role,
+    number_attached,
     role_owner,
     subscription_key,
     subscription_owner,
@@ -138,3 +139,18 @@ def test_what_names_no_cluster_is_refused(name: str) -> None:
     """Clusters are named as tenants are."""
     with pytest.raises(ValueError, match="cluster"):
         cluster_owner(name)
+
+
+def test_attached_owners_are_counted_by_tenant_and_all_together() -> None:
+    """A tenant has itself, its namespaces and its subscriptions; roles and clusters have none."""
+    attachments = Attachments(
+        {"shop": "g", "shopping": "g"},
+        {"shop/eu": "g", "shopping/eu": "g", "bank/shop": "g"},
+        roles={"shop": "g", "": "g"},
+        subscriptions={"persistent/shop/eu/t/s": "g", "persistent/bank/shop/t/s": "g"},
+        clusters={"shop": "g"},
+    )
+    assert number_attached(attachments, "shop") == 3
+    assert number_attached(attachments, "bank") == 2
+    assert number_attached(attachments, "none") == 0
+    assert number_attached(attachments) == 10

@@ -92,7 +92,8 @@ def attach(cluster: Cluster) -> None:
     """Have a super-user attach a group to all of `OWNERS`, and limit a topic."""
     root = Caller(cluster, "admin")
     for name in ("tight", "loose"):
-        assert root.asks("PUT", f"{GROUPS}/{name}", {"publishRateInMsgs": 50})[0] == 204
+        body = {"publishRateInMsgs": 50, "allowedTenants": [OWN]}
+        assert root.asks("PUT", f"{GROUPS}/{name}", body)[0] == 204
     for owner in OWNERS:
         eventually(lambda owner=owner: root.asks("POST", f"{owner}/tight")[0] == 204, "attached")  # type: ignore[misc]
     limit = {"publishThrottlingRateInMsg": 50}
@@ -155,6 +156,33 @@ def test_a_tenants_admin_attaches_what_no_super_user_did(guarded: Cluster) -> No
     assert alice.asks("POST", f"{owner}/loose")[0] == 204
     assert alice.asks("DELETE", owner, at="broker-2")[0] in (204, 404)
     eventually(lambda: alice.asks("DELETE", owner, at="broker-1")[0] in (204, 404), "detached")
+
+
+@pytest.mark.shows("pip-82/admin-only")
+def test_another_tenants_group_is_closed_to_a_tenants_admin(guarded: Cluster) -> None:
+    """At every sidecar, by every door: 403, nothing is attached and no namespace is made."""
+    root, alice = Caller(guarded, "admin"), Caller(guarded, "alice")
+    body = {"publishRateInMsgs": 50, "allowedTenants": [OTHER]}
+    assert root.asks("PUT", f"{GROUPS}/theirs", body)[0] == 204
+    Topics(guarded.brokers).create_namespace(f"{OWN}/greedy", bundles=1)
+    namespace = f"/admin/v2/namespaces/{OWN}/greedy"
+    doors = (
+        ("POST", f"{namespace}/resourcegroup/theirs", None),
+        ("PUT", f"{namespace}/resourcegroup/theirs", None),
+        ("POST", f"/admin/v2/tenants/{OWN}/resourcegroup/theirs", None),
+        ("POST", f"/quota/v1/subscriptions/persistent/{OWN}/greedy/t/s/resourcegroup/theirs", None),
+        ("PUT", f"/admin/v2/namespaces/{OWN}/unmade", {"resource_group_name": "theirs"}),
+    )
+    for at in ("broker-1", "broker-2", "broker-3"):
+        for method, path, content in doors:
+            status, text = alice.asks(method, path, content, at=at)
+            assert (status, "ResourceGroup theirs does not allow" in text) == (403, True), text
+        used = json.loads(root.asks("GET", "/quota/v1/groups/theirs", at=at)[1])["attachments"]
+        assert not any(used.values()), used
+    assert root.asks("GET", f"/admin/v2/namespaces/{OWN}/unmade")[0] == 404
+
+    root.asks("PUT", f"{GROUPS}/theirs", {"allowedTenants": [OTHER, OWN]})
+    assert alice.asks("POST", f"{namespace}/resourcegroup/theirs", at="broker-3")[0] == 204
 
 
 def test_a_roles_name_commands_no_terminal(guarded: Cluster, directory: Path) -> None:

@@ -73,25 +73,6 @@ def test_namespaces_are_attached_and_detached(world: World) -> None:
     assert "does not exist" in gone.stdout + gone.stderr
 
 
-@pytest.mark.verify
-def test_a_sidecars_address_serves_as_web_service_url(world: World) -> None:
-    """The broker answers all other paths: topics, also those of other brokers, and namespaces."""
-    for name, owned in world.topic_of.items():
-        created = admin(world, "broker-1", "topics", "create", f"{owned}-made")
-        assert created.returncode == 0, created.stderr
-        stats = admin(world, name, "topics", "stats", owned)
-        assert stats.returncode == 0, stats.stderr
-        assert "msgInCounter" in json.loads(stats.stdout)
-
-    listed = admin(world, "broker-2", "namespaces", "list", world.namespace.partition("/")[0])
-    assert world.namespace in listed.stdout.split()
-    topics = admin(world, "broker-3", "topics", "list", world.namespace)
-    assert {f"{owned}-made" for owned in world.topic_of.values()} <= set(topics.stdout.split())
-    missing = admin(world, "broker-1", "namespaces", "policies", "no-such/namespace")
-    assert missing.returncode != 0
-    assert "does not exist" in missing.stdout + missing.stderr
-
-
 def test_metrics_of_a_running_sidecar_are_valid(world: World) -> None:
     """The official parser takes them, and the group's limit stands in them."""
     world.limit(publishRateInMsgs=900)

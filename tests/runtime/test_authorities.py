@@ -62,7 +62,7 @@ async def by_backlogs(url: str) -> None:
 async def by_relay(url: str) -> None:
     """A request that is passed on."""
     async with HttpBrokerRelay(url) as relay:
-        answer = await relay.relay(RelayedRequest("GET", b"/admin/v2/clusters", [], None))
+        answer = await relay.relay(RelayedRequest("GET", b"/admin/v2/clusters", []))
         assert answer.status == 200
         await answer.close()
 

@@ -96,7 +96,7 @@ ROOMS: Final = (
     Room(
         "contract",
         "services that freeze, and bounds of what they keep",
-        ("tests/contract", *_integration("pulsar_admin")),
+        ("tests/contract", *_integration("pulsar_admin", "relay")),
     ),
     Room("browser", "the dashboard, whole and in time", ("tests/browser",)),
     Room(

@@ -207,6 +207,28 @@ def test_a_group_with_credit_has_the_schema_that_older_releases_refuse() -> None
     assert not {"onLimit", "holdMillis", "burstSeconds"} & json.loads(encode_group(usual)).keys()
 
 
+def test_the_tenants_that_a_group_allows_are_written_where_there_are_any() -> None:
+    """Sorted: equal definitions are equal bytes."""
+    closed = ResourceGroup("web", Rates(publish_messages=7))
+    opened = replace(closed, allowed_tenants=("bank", "shop"))
+
+    assert decode_group("web", encode_group(opened), 0) == opened
+    assert json.loads(encode_group(opened))["allowedTenants"] == ["bank", "shop"]
+    assert "allowedTenants" not in json.loads(encode_group(closed))
+    assert decode_group("web", b'{"schema":1,"allowedTenants":["shop","bank"]}', 0) == replace(
+        opened, limits=Rates()
+    )
+
+
+@pytest.mark.parametrize(
+    "names", ["null", "7", '"shop"', '["a/b"]', '["a","a"]', '[["a"]]', "[null]"]
+)
+def test_a_list_of_tenants_that_cannot_be_is_refused(names: str) -> None:
+    """A stranger's document opens no group."""
+    with pytest.raises(DocumentError, match="allowedTenants: "):
+        decode_group("web", b'{"schema":1,"allowedTenants":' + names.encode() + b"}", 0)
+
+
 @pytest.mark.parametrize(
     "field",
     [

@@ -1,9 +1,9 @@
 """The own broker's web service, request by request, unchanged both ways.
 
-Bodies are streamed in both directions, so an upload of a function's code takes no more memory than a
-piece of it. Redirects are not followed: a broker answers 307 with the owner's address for a topic that
-another broker owns, and Pulsar's tools go there themselves. Only headers of a single connection (RFC
-9110, 7.6.1) are left out; credentials, content codings and all others pass unchanged.
+An answer is streamed, since a namespace's list of topics may be long and its reader slow. Redirects are
+not followed: a broker answers 307 with the address of the owner of a topic or bundle, and Pulsar's tools
+go there themselves. Only headers of a single connection (RFC 9110, 7.6.1) are left out; credentials,
+content codings and all others pass unchanged.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class HttpBrokerRelay:
         connections: int = 64,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        self.address = web_service_url
         self._url = httpx.URL(web_service_url)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(
@@ -76,7 +77,7 @@ class HttpBrokerRelay:
         outgoing = httpx.Request(
             request.method,
             self._url.copy_with(raw_path=request.target),
-            headers=_end_to_end(request.headers, but=b"host"),
+            headers=_end_to_end(request.headers, but=frozenset({b"host", b"content-length"})),
             content=request.body,
         )
         try:
@@ -87,7 +88,7 @@ class HttpBrokerRelay:
         return RelayedAnswer(answer.status_code, headers, _pieces(answer), answer.aclose)
 
 
-def _end_to_end(headers: Headers, but: bytes = b"") -> list[tuple[bytes, bytes]]:
+def _end_to_end(headers: Headers, but: frozenset[bytes] = frozenset()) -> list[tuple[bytes, bytes]]:
     pairs = [(name.lower(), value) for name, value in headers]
     named = {
         part.strip().lower()
@@ -95,7 +96,7 @@ def _end_to_end(headers: Headers, but: bytes = b"") -> list[tuple[bytes, bytes]]
         if name == b"connection"
         for part in value.split(b",")
     }
-    left_out = _HOP_BY_HOP | named | {but}
+    left_out = _HOP_BY_HOP | named | but
     return [(name, value) for name, value in pairs if name not in left_out]
 
 

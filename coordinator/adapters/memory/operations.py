@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import replace
 
 from coordinator.insight.model.operations import Operation
 from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperation
-from coordinator.ports import NotFound
+from coordinator.ports import NotFound, surplus
 from coordinator.wire.operations import decode_operation, encode_operation
 
 
@@ -17,7 +16,7 @@ class MemoryOperations:
 
     def __init__(self) -> None:
         self._open: dict[int, RecordedOperation] = {}
-        self._ended: deque[RecordedOperation] = deque(maxlen=OPERATIONS_LENGTH)
+        self._ended: list[RecordedOperation] = []
         self._next = 0
 
     async def open(self, operation: Operation) -> RecordedOperation:
@@ -37,6 +36,8 @@ class MemoryOperations:
             raise NotFound(f"operation {recorded.operation.id} is not open")
         document = encode_operation(recorded)
         self._ended.append(decode_operation(recorded.operation.id, None, document))
+        for place in surplus([each.operation.tenant for each in self._ended], OPERATIONS_LENGTH):
+            del self._ended[place]
 
     async def opened(self) -> tuple[RecordedOperation, ...]:
         """See `OperationStore`."""

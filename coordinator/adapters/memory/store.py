@@ -8,7 +8,6 @@ is refused here too, by the same codec.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -29,6 +28,8 @@ from coordinator.ports import (
     StoreUnreachable,
     VersionConflict,
     Versioned,
+    check_allowed,
+    surplus,
 )
 from coordinator.wire.audit import State, decode_audit_entry, encode_audit_entry
 from coordinator.wire.documents import encode_group, validate_name
@@ -52,7 +53,7 @@ class MemoryStore:
         self._super_users: set[str] = set()
         self._zxid = 0
         self._recorded = -1
-        self._trail: deque[AuditEntry] = deque(maxlen=AUDIT_LENGTH)
+        self._trail: list[AuditEntry] = []
 
     def watch(self, listener: Callable[[Catalogue], None]) -> None:
         """See `GroupStore`."""
@@ -112,7 +113,7 @@ class MemoryStore:
     ) -> None:
         """See `GroupStore`."""
         self.check_reachable()
-        self._find(group)
+        check_allowed(self._find(group).group, by)
         self._attach("tenants", self._tenants, validate_name(tenant), group, expected, by)
 
     async def attach_namespace(
@@ -127,7 +128,7 @@ class MemoryStore:
         """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
         self.check_reachable()
-        self._find(group)
+        check_allowed(self._find(group).group, by)
         self._attach("namespaces", self._namespaces, owner, group, expected, by)
 
     async def detach_tenant(
@@ -158,7 +159,7 @@ class MemoryStore:
     ) -> None:
         """See `GroupStore`."""
         self.check_reachable()
-        self._find(group)
+        check_allowed(self._find(group).group, by)
         kind = owner.kind
         self._attach(kind.value, self._owners[kind], owner.name, group, expected, by)
 
@@ -250,6 +251,8 @@ class MemoryStore:
         at_ms = time.time_ns() // 1_000_000
         self._recorded += 1
         self._trail.append(decode_audit_entry(self._recorded, at_ms, document))
+        for place in surplus([entry.origin.tenant for entry in self._trail], AUDIT_LENGTH):
+            del self._trail[place]
 
     def _tell(self) -> None:
         catalogue = self._snapshot()

@@ -13,6 +13,9 @@ makes the attachment fail, and an attachment that comes first makes the deletion
 no counter and nothing to retry between the two. Invariant, kept by every transaction of this module:
 an attachment that names a group has its use under that group, hence the group exists.
 
+A tenant's admin attaches to a group that names the tenant: the definition is read before, and the
+transaction checks that it is still that one.
+
 Changing an attachment is a compare-and-set on the attachment's version: read it, then in one transaction
 set it, create the new use, delete the old one. A sidecar that loses such a race reads again. Creating a
 child changes neither version nor mzxid of the group's node, so attachments do not disturb compare-and-set
@@ -36,12 +39,22 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.core.owners import TrafficOwner
-from coordinator.ports import ANYTHING, Anything, NotFound, Origin, Protected, VersionConflict
+from coordinator.ports import (
+    ANYTHING,
+    Anything,
+    NotFound,
+    Origin,
+    Protected,
+    Unreadable,
+    VersionConflict,
+    check_allowed,
+)
 from coordinator.wire.documents import (
     OWNER_SCHEMA,
     SCHEMA,
     DocumentError,
     decode_attachment,
+    decode_group,
     encode_attachment,
     is_super_users,
     validate_name,
@@ -50,6 +63,8 @@ from coordinator.wire.owner_names import kind_at, owner_node, place_of
 
 #: How often other writers may win the race for the same attachment.
 _MAX_TRIES = 20
+
+_ANY_VERSION = -1
 
 #: A transaction that fails so lost a race: a node had changed since it was read.
 _RACE_LOST = (BadVersionError, NodeExistsError, NoNodeError)
@@ -139,6 +154,8 @@ class AttachmentWriter:
 
         Raises:
             NotFound: there is no such group.
+            NotAllowed: the author is a tenant's admin, and the group does not name that tenant.
+            Unreadable: the author is one, and the group's definition cannot be understood.
             Protected: a super-user attached it to another group, and the author is no super-user.
             StoreUnreachable: ZooKeeper did not answer; the owner is attached or as it was before.
             VersionConflict: it was not attached as expected, or others kept changing this attachment.
@@ -148,12 +165,11 @@ class AttachmentWriter:
         parent = path.rpartition("/")[0]
         await self._session.call(lambda client: client.ensure_path_async(parent))
         for _ in range(_MAX_TRIES):
-            if not await self._exists(self._session.path("groups", group)):
-                raise NotFound(f"there is no resource group {group}")
+            allowed_at = await self._version_that_allows(group, by)
             current = await self._read(owner)
             current.check(owner, expected)
             current.check_right(owner, group, by)
-            if await self._try_attach(owner, group, current, by):
+            if await self._try_attach(owner, group, allowed_at, current, by):
                 return
         raise VersionConflict(f"the attachment of {owner.use} kept changing")
 
@@ -176,8 +192,22 @@ class AttachmentWriter:
                 return
         raise VersionConflict(f"the attachment of {owner.use} kept changing")
 
+    async def _version_that_allows(self, group: str, by: Origin) -> int:
+        """Return the version of the group's node in which its definition lets the author attach."""
+        path = self._session.path("groups", group)
+        try:
+            data, stat = await self._session.call(lambda client: client.get_async(path))
+            if by.is_super_user:
+                return _ANY_VERSION
+            check_allowed(decode_group(group, data, stat.mzxid), by)
+        except NoNodeError as error:
+            raise NotFound(f"there is no resource group {group}") from error
+        except DocumentError as error:
+            raise Unreadable(f"resource group {group}: {error}") from error
+        return int(stat.version)
+
     async def _try_attach(
-        self, owner: AttachmentNode, group: str, current: _Current, by: Origin
+        self, owner: AttachmentNode, group: str, allowed_at: int, current: _Current, by: Origin
     ) -> bool:
         path = self._session.path(owner.attachment)
         stays = current.group == group and (current.is_super_users or not by.is_super_user)
@@ -193,6 +223,7 @@ class AttachmentWriter:
             return True
 
         def write(transaction: TransactionRequest) -> None:
+            transaction.check(self._session.path("groups", group), allowed_at)
             if current.version is None:
                 transaction.create(path, document)
             else:

@@ -3,8 +3,9 @@
 So there is no change without an entry and no entry without its change, whatever fails in between. The
 number comes from ZooKeeper's sequence, the time from the node's ctime: one clock for all sidecars.
 
-The trail is a ring: every `TRIM_EVERY` changes the oldest entries above `AUDIT_LENGTH` are deleted. That
-is best effort: a failure is logged, and the next trim takes what this one left.
+The trail is a ring: every `TRIM_EVERY` changes the oldest entries above `AUDIT_LENGTH` are deleted, and
+those of a tenant's admins above its share. That is best effort: a failure is logged, and the next trim
+takes what this one left.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ZooKeeperAudit:
     ) -> None:
         """Add an entry to the transaction of the change, as its last part."""
         document = encode_audit_entry(subject, before, after, by)
-        transaction.create(f"{self._directory}/{_PREFIX}", document, sequence=True)
+        transaction.create(self._nodes.beginning(by.tenant), document, sequence=True)
 
     async def recorded(self, results: list[Any]) -> None:
         """Take the results of a transaction whose last part was an entry; never raises PortError."""
@@ -57,14 +58,16 @@ class ZooKeeperAudit:
 
     async def entries(self, limit: int, before: int | None) -> tuple[AuditEntry, ...]:
         """Return the newest entries, newest first; raises StoreUnreachable."""
-        names = (await self._nodes.names())[-AUDIT_LENGTH:]
+        names = await self._nodes.kept(AUDIT_LENGTH)
         wanted = [name for name in names if before is None or self._nodes.number(name) < before]
         found = await asyncio.gather(*map(self._read, reversed(wanted[-limit:])))
         return tuple(entry for entry in found if entry is not None)
 
     async def entry(self, entry_id: int) -> AuditEntry:
         """Return one entry; raises NotFound, StoreUnreachable."""
-        found = await self._read(self._nodes.name(entry_id))
+        names = await self._nodes.names()
+        name = next((each for each in names if self._nodes.number(each) == entry_id), None)
+        found = None if name is None else await self._read(name)
         if found is None:
             raise NotFound(f"there is no audit entry {entry_id}, or it cannot be read")
         return found

@@ -2,8 +2,9 @@
 
 The number is ZooKeeper's sequence in ``open``. One transaction ends an operation: it removes the open
 node and creates the ended one, so of two sidecars that both follow it, one ends it and the other gets
-NotFound. Every `TRIM_EVERY` numbers the oldest ended ones above `OPERATIONS_LENGTH` are deleted; a
-failure of that is logged, and the next trim takes what this one left.
+NotFound. Every `TRIM_EVERY` numbers the oldest ended ones above `OPERATIONS_LENGTH`, and those of a
+tenant's admins above its share, are deleted; a failure of that is logged, and the next trim takes what
+this one left.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class ZooKeeperOperations:
         await self._session.call(lambda client: client.ensure_path_async(self._open))
         path, stat = await self._session.call(
             lambda client: client.create_async(
-                f"{self._open}/{_PREFIX}", data, sequence=True, include_data=True
+                self._opened_nodes.beginning(operation.tenant),
+                data,
+                sequence=True,
+                include_data=True,
             )
         )
         number = self._opened_nodes.number(path)
@@ -54,7 +58,7 @@ class ZooKeeperOperations:
 
     async def end(self, recorded: RecordedOperation) -> None:
         """See `OperationStore`."""
-        name = self._opened_nodes.name(recorded.operation.id)
+        name = self._opened_nodes.name(recorded.operation.id, recorded.operation.tenant)
         data = encode_operation(recorded)
 
         def write(transaction: TransactionRequest) -> None:

@@ -4,9 +4,8 @@ A connection waits for a head, takes a body, or is answered, and each has a dead
 
 * *head*: whole within ``request_s`` of the connection, and later of its first byte, whatever that is. The
   server's own idle bound limits the wait for that byte between two requests;
-* *body*: within ``request_s`` and a second more for every `BODY_BYTES_PER_S` that arrived. While the
-  server itself does not read, since the broker takes a relayed body slowly, no time counts. The rest of a
-  body after its answer is read for `LINGER_S`, so that the answer arrives, and no longer;
+* *body*: whole within ``request_s`` of its head. The rest of a body after its answer is read for
+  `LINGER_S`, so that the answer arrives, and no longer;
 * *answer*: of the bytes that the caller does not take at once, `ANSWER_BYTES` in every ``request_s``,
   by its machine's acknowledgements: while the server goes on writing, its own buffer stays full.
 
@@ -19,7 +18,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-BODY_BYTES_PER_S: Final = 16 * 1024
 ANSWER_BYTES: Final = 64 * 1024
 LINGER_S: Final = 2.0
 
@@ -37,7 +35,7 @@ class CallerDeadlines:
     """The deadlines of one connection.
 
     Args:
-        request_s: for a head, and for a body's beginning.
+        request_s: for a head, and for a body.
         now_s: the time of the connection; monotonic, as all times here.
     """
 
@@ -47,7 +45,6 @@ class CallerDeadlines:
         self._head_since_s: float | None = now_s
         #: When the present body began; None while there is none.
         self._body_since_s: float | None = None
-        self._body_bytes = 0
         #: When the answer was sent to a request whose body has not ended.
         self._lingers_since_s: float | None = None
         #: The time, and the unsent and acknowledged bytes, at the last progress; None while all is sent.
@@ -61,12 +58,8 @@ class CallerDeadlines:
     def head_taken(self, now_s: float) -> None:
         """Note a whole head; its body begins, if there is one."""
         self._head_since_s = None
-        self._body_since_s, self._body_bytes = now_s, 0
+        self._body_since_s = now_s
         self._lingers_since_s = None
-
-    def body_taken(self, size: int) -> None:
-        """Note a part of a body."""
-        self._body_bytes += size
 
     def body_ended(self) -> None:
         """Note the end of a request."""
@@ -80,13 +73,12 @@ class CallerDeadlines:
             self._head_since_s = now_s
 
     def overdue(
-        self, now_s: float, *, reads: bool, answers: bool, unsent: int, acknowledged: int = 0
+        self, now_s: float, *, answers: bool, unsent: int, acknowledged: int = 0
     ) -> Overdue | None:
         """Return the part that has exceeded its deadline; None if there is none.
 
         Args:
             now_s: the time.
-            reads: whether the server reads; if it does not, a body is not late.
             answers: whether it owes an answer; while it does, the next head is not late.
             unsent: bytes of answers that the caller has not taken.
             acknowledged: bytes that its machine has; 0 where that is not counted.
@@ -96,10 +88,7 @@ class CallerDeadlines:
         if self._lingers_since_s is not None and now_s - self._lingers_since_s > LINGER_S:
             return Overdue.LINGER
         if self._body_since_s is not None:
-            if not reads:
-                self._body_since_s, self._body_bytes = now_s, 0
-            allowed_s = self._request_s + self._body_bytes / BODY_BYTES_PER_S
-            return Overdue.BODY if now_s - self._body_since_s > allowed_s else None
+            return Overdue.BODY if now_s - self._body_since_s > self._request_s else None
         return Overdue.HEAD if not answers and self._head_is_late(now_s) else None
 
     def _head_is_late(self, now_s: float) -> bool:

@@ -45,7 +45,7 @@ class ConnectionWatcher:
     """The server's side of a connection, which is told of its changes.
 
     Args:
-        request_s: for a head, and for a body's beginning.
+        request_s: for a head, and for a body.
         asks: the connection has a request under way.
         waits: it has none.
         left: it is closed.
@@ -112,7 +112,6 @@ class ApiProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Note a part of a body."""
         self._pending_bytes = 0
-        self._deadlines.body_taken(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -138,7 +137,6 @@ class ApiProtocol(HttpToolsProtocol):
         acknowledged, unsent = taken(self.transport)
         overdue = self._deadlines.overdue(
             self.loop.time(),
-            reads=not self.flow.read_paused,
             answers=self._answers,
             unsent=unsent,
             acknowledged=acknowledged,

@@ -183,6 +183,9 @@ def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
         for dimension, field in GUARANTEE_FIELDS.items()
         if before.guarantees.of(dimension) != after.guarantees.of(dimension)
     ]
+    if before.allowed_tenants != after.allowed_tenants:
+        named = (", ".join(each.allowed_tenants) or "none" for each in (before, after))
+        changes.append(f"allowed tenants {' → '.join(named)}")
     for name in (
         "law",
         "weights",

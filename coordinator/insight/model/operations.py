@@ -93,6 +93,7 @@ class Operation:
         residual_permille: the distance of the broker furthest off from its target, in thousandths of C/N.
         moved: by dimension and broker, local limit after less that before, of each broker that
             gained or lost.
+        tenant: as whose admin the role made it; empty is a super-user.
     """
 
     id: int
@@ -107,6 +108,7 @@ class Operation:
     settle_ns: int | None = None
     residual_permille: int | None = None
     moved: Holdings = field(default_factory=dict)
+    tenant: str = ""
 
     def view(self, age_millis: int) -> OperationView:
         """Return it for an operator."""

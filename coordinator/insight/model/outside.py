@@ -13,7 +13,7 @@ from coordinator.insight.model.alarms import AlarmCondition
 from coordinator.insight.model.operations import Operation
 
 OPERATIONS_LENGTH = 1_000
-"""Ended operations that the store keeps; the oldest are dropped."""
+"""Ended operations of super-users that the store keeps; of a tenant's admins a share (ports.shares)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RecordedOperation:
 class OperationStore(Protocol):
     """The durable record of operations, open ones and ended ones.
 
-    Open ones are few and are listed as a whole; of the ended ones the last `OPERATIONS_LENGTH` are kept.
+    Open ones are few, one a group, and are listed as a whole; of the ended ones the last are kept.
     """
 
     async def open(self, operation: Operation) -> RecordedOperation:

@@ -96,7 +96,7 @@ async def test_a_viewer_cannot_read_the_audit_trail(world: World) -> None:
 async def test_a_tenant_admin_attaches_his_own_tenant(world: World) -> None:
     """He attaches and detaches its namespaces, too; another tenant's are not his."""
     async with world.client(token("admin"), access=access()) as client:
-        await client.put(GROUP, json={})
+        await client.put(GROUP, json={"allowedTenants": ["public"]})
     async with world.client(token("alice"), access=access()) as client:
         for method, path in CHANGES[2:7]:
             assert (await client.request(method, path)).status_code == 204, path

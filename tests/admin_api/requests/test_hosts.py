@@ -13,9 +13,9 @@ from tests.admin_api.relay.test_relay import Broker
 from tests.admin_api.world import World
 
 GROUP = "/admin/v2/resourcegroups/orders"
-TERMINATE = "/admin/v2/persistent/public/default/t/terminate"
+CLEAR_BACKLOG = "/admin/v2/namespaces/public/default/clearBacklog"
 READ_AND_CHANGED = [("PUT", GROUP), ("GET", "/quota/v1/ready")]
-REACHED = [("GET", "/quota/v1/groups"), ("GET", "/"), ("POST", TERMINATE)]
+REACHED = [("GET", "/quota/v1/groups"), ("GET", "/"), ("POST", CLEAR_BACKLOG)]
 LOOPBACK = ["127.0.0.1", "127.0.0.1:8087", "127.8.9.1:1", "localhost", "LocalHost:80", "[::1]:8087"]
 FOREIGN = [
     "evil.example",
@@ -166,7 +166,7 @@ CHANGES = [
     ("POST", "/quota/v1/persistent/public/default/t/publishRate"),
     ("PUT", "/quota/v1/log-level"),
     ("POST", "/quota/v1/audit/0/rollback"),
-    ("POST", TERMINATE),
+    ("POST", CLEAR_BACKLOG),
     ("GET", "/admin/v2/clusters"),
     ("OPTIONS", "/admin/v2/clusters"),
     ("GET", "/%61dmin/v2/clusters"),
@@ -231,7 +231,7 @@ async def test_programs_and_our_own_pages_go_on_working(
     async with no_hosts(world, broker, hosts=("quota.example",)) as client:
         headers = {"Host": host} | page
         assert (await client.put(GROUP, json={}, headers=headers)).status_code == 204
-        assert (await client.post(TERMINATE, headers=headers)).status_code == 204
+        assert (await client.post(CLEAR_BACKLOG, headers=headers)).status_code == 204
 
 
 async def test_a_link_from_elsewhere_opens_the_dashboard(world: World) -> None:

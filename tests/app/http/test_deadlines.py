@@ -6,7 +6,6 @@ import pytest
 
 from coordinator.app.http.deadlines import (
     ANSWER_BYTES,
-    BODY_BYTES_PER_S,
     LINGER_S,
     CallerDeadlines,
     Overdue,
@@ -25,15 +24,12 @@ def overdue(
     deadlines: CallerDeadlines,
     now_s: float,
     *,
-    reads: bool = True,
     answers: bool = False,
     unsent: int = 0,
     acknowledged: int = 0,
 ) -> Overdue | None:
     """Return the deadline that is missed, for a connection that is only read by default."""
-    return deadlines.overdue(
-        now_s, reads=reads, answers=answers, unsent=unsent, acknowledged=acknowledged
-    )
+    return deadlines.overdue(now_s, answers=answers, unsent=unsent, acknowledged=acknowledged)
 
 
 def test_a_silent_connection_ends(deadlines: CallerDeadlines) -> None:
@@ -67,24 +63,13 @@ def test_what_was_sent_ahead_waits_for_the_answer_before_it(deadlines: CallerDea
     assert overdue(deadlines, 210.1) is Overdue.HEAD
 
 
-def test_a_body_has_more_time_the_more_of_it_arrives(deadlines: CallerDeadlines) -> None:
-    """A byte now and then gives none."""
+def test_a_body_has_its_time(deadlines: CallerDeadlines) -> None:
+    """From its head on, however it comes."""
     deadlines.head_taken(101.0)
-    deadlines.body_taken(10)
+    assert overdue(deadlines, 111.0, answers=True) is None
     assert overdue(deadlines, 111.1, answers=True) is Overdue.BODY
-    deadlines.body_taken(5 * BODY_BYTES_PER_S)
-    assert overdue(deadlines, 115.9, answers=True) is None
-    assert overdue(deadlines, 116.1, answers=True) is Overdue.BODY
     deadlines.body_ended()
     assert overdue(deadlines, 1000.0, answers=True) is None
-
-
-def test_a_body_is_not_late_while_the_server_does_not_read(deadlines: CallerDeadlines) -> None:
-    """The broker takes it slowly; the caller is not to blame."""
-    deadlines.head_taken(101.0)
-    assert overdue(deadlines, 500.0, reads=False, answers=True) is None
-    assert overdue(deadlines, 509.0, answers=True) is None
-    assert overdue(deadlines, 511.0, answers=True) is Overdue.BODY
 
 
 def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
@@ -93,7 +78,6 @@ def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
     """However fast it comes."""
     deadlines.head_taken(101.0)
     deadlines.answered(102.0)
-    deadlines.body_taken(10**9)
     assert overdue(deadlines, 102.0 + LINGER_S) is None
     assert overdue(deadlines, 102.1 + LINGER_S) is Overdue.LINGER
 

@@ -29,6 +29,8 @@ LONG_S = 60.0
 
 GET = b"GET /quota/v1/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PUT = b"PUT /admin/v2/resourcegroups/orders HTTP/1.1\r\nHost: localhost\r\n"
+PUT_NAMESPACE = b"PUT /admin/v2/namespaces/a/b HTTP/1.1\r\nHost: localhost\r\n"
+"""It is relayed."""
 
 
 @dataclass
@@ -142,14 +144,17 @@ async def test_a_connection_without_a_further_request_ends(world: World) -> None
         assert not api.refused
 
 
+@pytest.mark.parametrize("put", [PUT, PUT_NAMESPACE])
 @pytest.mark.parametrize(
     "body", [b"Content-Length: 60000\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"]
 )
 @pytest.mark.parametrize("drops", [True, False])
-async def test_a_body_that_does_not_come_is_408(world: World, body: bytes, drops: bool) -> None:
+async def test_a_body_that_does_not_come_is_408(
+    world: World, put: bytes, body: bytes, drops: bool
+) -> None:
     """A body that trickles is one, too; nothing has changed, and no traceback tells of it."""
-    async with served(world) as api:
-        reader, writer = await api.connect(PUT + body)
+    async with served(world, "http://127.0.0.1:1") as api:
+        reader, writer = await api.connect(put + body)
         answered = asyncio.create_task(api.answer(reader))
         while drops and not answered.done():
             with contextlib.suppress(ConnectionError):
@@ -159,31 +164,6 @@ async def test_a_body_that_does_not_come_is_408(world: World, body: bytes, drops
         assert await answered == (408, "The body did not arrive in time")
         assert api.refused == {"body deadline": 1}
     assert not world.views.shown.groups
-
-
-async def test_a_relayed_body_that_does_not_come_is_408(world: World) -> None:
-    """The broker's connection is given back."""
-    async with broker(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, _), served(world, url) as api:
-        head = b"POST /admin/v3/functions/a/b/c HTTP/1.1\r\nHost: localhost\r\n"
-        found = await api.ask(head + b"Content-Length: 300000\r\n\r\n" + bytes(1000))
-
-        assert found == (408, "The body did not arrive in time")
-
-
-async def test_a_large_relayed_body_has_its_time(world: World) -> None:
-    """Three seconds are more than the two that every body has, but for its size."""
-    head = b"POST /admin/v3/functions/a/b/c HTTP/1.1\r\nHost: localhost\r\n"
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-    async with (
-        broker(answer) as (url, _),
-        served(world, url, admin_request_seconds=2.0) as api,
-    ):
-        reader, writer = await api.connect(head + b"Content-Length: 300000\r\n\r\n")
-        for _ in range(30):
-            writer.write(bytes(10_000))
-            await asyncio.sleep(0.1)
-
-        assert (await api.closes(reader)).endswith(b"ok")
 
 
 async def test_an_endless_body_after_its_answer_is_cut_off(world: World) -> None:
