@@ -8,7 +8,7 @@ they answer at once and never fail, but may be older than the store.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from coordinator.insight.model.journal import Journal
 from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.insight.model.outside import RecordedOperation
 from coordinator.insight.model.preview import DimensionPreview
+from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.story import GroupStory
@@ -56,8 +57,7 @@ from coordinator.ports import (
     TopicLimits,
     TopicLimitStore,
 )
-from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.reconciliation import Escape, ReconciliationState
+from coordinator.reconciliation.engine.reconciliation import Reconciliation
 
 
 class Views(Protocol):
@@ -281,16 +281,13 @@ class NativeMeter(Protocol):
 class Reconciling(Protocol):
     """Reconciliation's reports of escaped traffic."""
 
-    def state(self) -> ReconciliationState:
+    @property
+    def accounts(self) -> Reconciliation:
+        """The accounts of escaped traffic."""
+        ...
+
+    def view(self) -> ReconciliationView:
         """Return its present state."""
-        ...
-
-    def escapes_of(self, group: str) -> tuple[Escape, ...]:
-        """Return the namespaces of a group in which traffic goes round the gate now."""
-        ...
-
-    def rates(self) -> Mapping[str, Rate]:
-        """Return the rates that go round the gate now, by group."""
         ...
 
 

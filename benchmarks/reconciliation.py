@@ -113,7 +113,7 @@ def _idle(pid: int) -> float:
 
 async def _read(broker: Broker, pid: int, idle: float) -> _Reading:
     """Return the means of some readings; one before them is for what Java has to compile."""
-    async with MetricsCounters(broker.web_url, published_only=True) as counters:
+    async with MetricsCounters(broker.web_url, passed_only=True) as counters:
         await counters.read()
         began_s, own_s, brokers_s = (
             time.monotonic(),

@@ -183,7 +183,7 @@ def collect(made: Frames) -> ReportData:
         operations=collecting.rows(made.operations.orderBy("accepted", "operation"), pairs),
         enforcement=collecting.rows(made.enforcement.orderBy("broker", "path"), pairs),
         escaped=collecting.rows(
-            made.escaped.orderBy(F.desc("messages"), "namespace", "way"), pairs
+            made.escaped.orderBy(F.desc("bytes"), "namespace", "monitoring_class"), pairs
         ),
         buckets=collecting.rows(
             made.buckets.orderBy("resource_group", "dimension", "length_s"), pairs

@@ -212,11 +212,12 @@ def _escaped(collected: ReportData) -> str:
         {**row, "first": moment(row["first"]), "last": moment(row["last"])}
         for row in collected.escaped
     ]
-    columns = ("namespace", "way", "messages", "bytes", "brokers", "first", "last")
+    columns = (
+        "namespace", "monitoring_class", "bytes", "messages", "brokers", "first", "last",
+    )  # fmt: skip
     return (
         "<h2>Round the gates</h2>"
-        '<p class="soft">Published messages that brokers counted and no gate passed, by the most likely'
-        " way. No limit held them back; a cluster that charges them took them off the gates' part.</p>"
+        '<p class="soft">What brokers counted and no gate passed. No limit of a gate held it back.</p>'
         + _table(rows, columns)
     )
 

@@ -137,10 +137,10 @@ def enforcement(recorded_paths: DataFrame) -> DataFrame:
 
 
 def escaped(recorded_escapes: DataFrame) -> DataFrame:
-    """One row per namespace and way round the gates: brokers, messages, bytes, first, last second."""
+    """One row per namespace and class round the gates: brokers, messages, bytes, first, last second."""
     return (
         recorded_escapes.withColumn("namespace", F.concat_ws("/", "tenant", "namespace"))
-        .groupBy("namespace", "way")
+        .groupBy("namespace", "monitoring_class")
         .agg(
             F.array_join(F.sort_array(F.collect_set("broker")), ", ").alias("brokers"),
             F.sum("messages").alias("messages"),

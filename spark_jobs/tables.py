@@ -66,7 +66,7 @@ SCHEMAS: Mapping[str, str] = {
         path string, interval_s bigint""",
     "escaped": f"""{_COMMON},
         since timestamp, observed_us bigint, tenant string, namespace string,
-        resource_groups array<string>, way string, messages bigint, bytes bigint""",
+        resource_groups array<string>, monitoring_class string, messages bigint, bytes bigint""",
     "trees": f"""{_COMMON},
         second timestamp, resource_group string, dimension string, above array<string>,
         weight bigint, cluster_limit bigint, guarantee bigint, entitled bigint, part bigint,

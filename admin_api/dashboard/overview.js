@@ -190,7 +190,7 @@ function createRow(first) {
     const names = shown.throttled.slice(0, 2).join(", ");
     const more = shown.throttledCount - Math.min(2, shown.throttled.length);
     setText(throttled, shown.throttledCount ? names + (more > 0 ? ` and ${more} more` : "") : "–");
-    setText(escaping, shown.escaping ? `${rate(shown.escaping)} msg` : "–");
+    setText(escaping, shown.escapingBytes ? `${rate(shown.escapingBytes)} bytes` : "–");
     tag.className = `tag ${shown.standing}`;
     setText(tag, shown.standing);
     const moving = shown.standing === "converging" || shown.standing === "degraded";

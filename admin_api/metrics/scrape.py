@@ -109,7 +109,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *(
             ()
             if backend.reconciling is None
-            else reconciliation_families(backend.reconciling.state())
+            else reconciliation_families(backend.reconciling.view())
         ),
         *groups,
         *minutes,

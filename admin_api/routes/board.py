@@ -23,7 +23,7 @@ from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.handling import ON_LIMIT
-from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.board import GroupRow
@@ -171,19 +171,19 @@ async def list_choices() -> Choices:
 
 
 async def _bodies(backend: AdminBackend, rows: Sequence[GroupRow]) -> AsyncIterator[GroupRowBody]:
-    escaping = {} if backend.reconciling is None else backend.reconciling.rates()
+    rates = {} if backend.reconciling is None else backend.reconciling.accounts.rates()
     for number, row in enumerate(rows, 1):
-        rate = escaping.get(row.group, Rate())
-        yield _row_body(backend.watching, row, rate.messages)
+        escaping = sum(rates.get((row.group, each), Rate()).bytes for each in MonitoringClass)
+        yield _row_body(backend.watching, row, escaping)
         if not number % _ROWS_PER_STEP:
             await asyncio.sleep(0)
 
 
-def _row_body(watching: Watching, row: GroupRow, escaping: float) -> GroupRowBody:
+def _row_body(watching: Watching, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
     recent: tuple[int, ...] = ()
     if row.foremost is not None:
         recent = watching.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
-    return GroupRowBody.of(row, recent, watching.now_ns(), escaping)
+    return GroupRowBody.of(row, recent, watching.now_ns(), escaping_bytes)
 
 
 def _require_group(backend: AdminBackend, name: str) -> None:

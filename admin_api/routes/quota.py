@@ -77,7 +77,6 @@ NO_PROOF = (
 )
 
 _NANOS_PER_MILLI = 1_000_000
-_PUBLISHED = (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES)
 _DECISION_POLLS = 200
 _DECISION_POLL_S = 0.005
 
@@ -322,11 +321,11 @@ def _slack(backend: AdminBackend, view: Explanation) -> str:
 
 
 def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
-    """Return the traffic of the group's namespaces that goes round the own gate; published only."""
-    is_own = view.broker == backend.views.health().broker
-    if backend.reconciling is None or not is_own or view.dimension not in _PUBLISHED:
+    """Return the traffic of the group's namespaces that goes round the own gate, of the class."""
+    if backend.reconciling is None or view.broker != backend.views.health().broker:
         return ()
-    return tuple(each.sentence for each in backend.reconciling.escapes_of(view.group))
+    accounts = backend.reconciling.accounts
+    return accounts.sentences_of(view.group, view.dimension.monitoring_class)
 
 
 async def _debt(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:

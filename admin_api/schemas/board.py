@@ -69,13 +69,15 @@ class GroupRowBody(CamelModel):
     observed: bool = Field(description="its limits are tried out and hold nothing back")
     throttled: list[str] = Field(description="the first throttled brokers by name")
     throttled_count: int
-    escaping: int = Field(
-        description="messages per second round the answering sidecar's gate, of the group's namespaces"
+    escaping_bytes: int = Field(
+        description="bytes per second round the answering sidecar's gate, published and dispatched"
     )
     recent: list[int] = Field(description="admitted of the foremost dimension, oldest first")
 
     @classmethod
-    def of(cls, row: GroupRow, recent: Sequence[int], now_ns: int, escaping: float = 0.0) -> Self:
+    def of(
+        cls, row: GroupRow, recent: Sequence[int], now_ns: int, escaping_bytes: float = 0.0
+    ) -> Self:
         """Write one row."""
         return cls(
             group=row.group,
@@ -87,7 +89,7 @@ class GroupRowBody(CamelModel):
             observed=row.observed,
             throttled=list(row.throttled[:NAMED_BROKERS]),
             throttled_count=len(row.throttled),
-            escaping=round(escaping),
+            escaping_bytes=round(escaping_bytes),
             recent=list(recent),
         )
 

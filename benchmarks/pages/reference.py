@@ -32,7 +32,7 @@ from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
 from coordinator.config.reference import keys
 from coordinator.insight.model.alarms import AlarmKind
-from coordinator.reconciliation.engine.reconciliation import ReconciliationState
+from coordinator.insight.model.reconciliation_views import NOT_RECONCILED
 from coordinator.runtime.logs import LogLevel
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
@@ -73,7 +73,7 @@ def passed_on() -> str:
 
 def metrics() -> str:
     """Every family: its name as Prometheus has it, its type, its labels, and what it tells."""
-    families = [*asyncio.run(gather(_backend())), *reconciliation_families(ReconciliationState())]
+    families = [*asyncio.run(gather(_backend())), *reconciliation_families(NOT_RECONCILED)]
     rows = [
         (f"`{_name(family)}`", family.type, ", ".join(_labels(family)), family.documentation)
         for family in sorted(families, key=_name)

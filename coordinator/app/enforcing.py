@@ -15,7 +15,6 @@ from coordinator.config import Config
 from coordinator.gate.process.handle import GateProcess
 from coordinator.native.shell.both import GateAndNative
 from coordinator.ports import TrafficGate
-from coordinator.reconciliation.shell.charging import ChargedGate
 from coordinator.reconciliation.shell.reconciler import Reconciler
 
 log = structlog.get_logger(__name__)
@@ -37,43 +36,22 @@ def limit_topics(parts: SidecarParts) -> TopicLimitCourier:
     return courier
 
 
-def charged(parts: SidecarParts) -> ChargedGate | None:
-    """Return the gate that charges groups with what went round it, if the configuration says so."""
-    if parts.gate_process is None or not parts.config.charge_escaped:
-        return None
-    return ChargedGate(parts.gate_process, parts.clock)
-
-
-def enforcing(parts: SidecarParts, charged_gate: ChargedGate | None) -> TrafficGate:
+def enforcing(parts: SidecarParts) -> TrafficGate:
     """Return what carries out the core's limits: a gate, the broker's own limiter, or both."""
-    gate = charged_gate or parts.gate_process
-    if gate is None or parts.native is None:
-        return gate or parts.gate
-    return GateAndNative(gate, parts.native)
+    if parts.gate_process is None or parts.native is None:
+        return parts.gate
+    return GateAndNative(parts.gate_process, parts.native)
 
 
-async def reconciler(
-    parts: SidecarParts, charged_gate: ChargedGate | None, stack: AsyncExitStack
-) -> Reconciler | None:
+async def reconciler(parts: SidecarParts, stack: AsyncExitStack) -> Reconciler | None:
     """Keep comparing what the broker counts with what the gate passes, where there is a gate."""
     config = parts.config
     if parts.gate_process is None or not config.reconciles:
         return None
-    counters = await stack.enter_async_context(
-        factories.broker_counters(config, published_only=True)
-    )
-    publishers = await stack.enter_async_context(factories.publisher_lists(config))
-    made = factories.reconciler(
-        config,
-        counters,
-        publishers,
-        parts.gate_process,
-        parts.clock,
-        None if charged_gate is None else charged_gate.charge,
-        parts.recorder,
-    )
+    counters = await stack.enter_async_context(factories.broker_counters(config, passed_only=True))
+    made = factories.reconciler(config, counters, parts.gate_process, parts.clock, parts.recorder)
     parts.kept.store.watch(made.catalogue_changed)
-    parts.runner.watch.also_seen.append(made.sightings)
+    parts.runner.watch.also_seen.append(made.accounts.sightings)
     parts.runner.keep("reconciliation", made.run)
     return made
 

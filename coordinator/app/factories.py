@@ -7,12 +7,8 @@ Raises, all of them: ConfigError: a file or place that the configuration names c
 
 from __future__ import annotations
 
-import socket
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +17,9 @@ from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
-from coordinator.adapters.broker.publishers import HttpPublisherLists
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
+from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.pulsar.native_topic import NativeTopic
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
@@ -34,18 +30,13 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
+from coordinator.native.engine.outside import BrokerCounters
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
-from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.outside import (
-    EscapeRecorder,
-    PassedCounters,
-    PublisherLists,
-)
+from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-from coordinator.reconciliation.engine.ways import KnownOrigins
-from coordinator.reconciliation.shell.reconciler import Reconciler
+from coordinator.reconciliation.shell.reconciler import PassedCounters, Reconciler
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.release import RELEASE
 from coordinator.runtime.supervision import TaskSupervisor
@@ -102,16 +93,11 @@ def native_admin(config: Config) -> HttpNativeAdmin:
     return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
 
 
-def broker_counters(config: Config, *, published_only: bool = False) -> MetricsCounters:
+def broker_counters(config: Config, *, passed_only: bool = False) -> MetricsCounters:
     """Return the own broker's counters."""
     return MetricsCounters(
-        config.broker_web_url, token=_broker_token(config), published_only=published_only
+        config.broker_web_url, token=_broker_token(config), passed_only=passed_only
     )
-
-
-def publisher_lists(config: Config) -> HttpPublisherLists:
-    """Return the lists of the own broker's publishers."""
-    return HttpPublisherLists(config.broker_web_url, token=_broker_token(config))
 
 
 def native(
@@ -145,53 +131,30 @@ def native(
 
 def reconciler(
     config: Config,
-    counters: MetricsCounters,
-    publishers: PublisherLists,
+    counters: BrokerCounters,
     gate: PassedCounters,
     clock: Clock,
-    charge: Callable[[Mapping[str, Rate]], None] | None,
-    recorder: EscapeRecorder | None,
+    recorder: ParquetRecorder | None,
 ) -> Reconciler:
     """Return the comparison of the broker's counters with the gate's.
 
     Args:
         config: the configuration.
-        counters: the broker's, of published messages.
-        publishers: the broker's lists.
+        counters: the broker's, by subscription.
         gate: the gate's counters.
         clock: monotonic time.
-        charge: takes the rates that go round the gate, by group; None charges nothing.
         recorder: keeps what went round the gate; None keeps nothing.
     """
-    buses = {"/".join(topic.partition("://")[2].split("/")[:2]) for topic in config.bus_topics}
-    peers = tuple(map(ip_network, config.replication_peer_addresses))
     return Reconciler(
-        config.broker_id,
         counters,
         gate,
-        publishers,
-        Reconciliation(
-            buses | {*config.reconcile_exempt_namespaces}, cluster_group=config.cluster_group
-        ),
-        KnownOrigins(
-            brokers=_own_hosts(),
-            replication_prefix=config.replication_producer_prefix,
-            is_peer=lambda host: bool(host) and any(ip_address(host) in each for each in peers),
-        ),
+        BrokerBook((*config.bus_topics, RESOURCE_USAGE_TOPIC)),
+        Reconciliation(config.broker_id, config.cluster_group),
         clock,
         interval_s=config.reconcile_seconds,
         part=config.reconcile_part,
-        charge=charge,
         record=None if recorder is None else recorder.escaped,
     )
-
-
-def _own_hosts() -> frozenset[str]:
-    """Return the addresses of this machine, which is the broker's, as far as its name leads to them."""
-    found = {"127.0.0.1", "::1"}
-    with suppress(OSError):
-        found |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)}
-    return frozenset(found)
 
 
 def seal(config: Config) -> Seal:

@@ -175,24 +175,20 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file."
         yield note("round the gate", f"not known: {found.error}", fix)
         return
-    for lost in found.stranded:
-        yield wrong("lookups", lost.sentence, f"{lost.fix[:1].upper()}{lost.fix[1:]}.")
     escaping = [each for each in found.escapes if each.escaping]
     for each in escaping[:_ESCAPES_SHOWN]:
         yield wrong("round the gate", each.sentence, f"{each.fix[:1].upper()}{each.fix[1:]}.")
     more = len(escaping) - _ESCAPES_SHOWN
     if more > 0:
-        yield note(
-            "round the gate", f"{counted(more, 'more namespace')}; see /quota/v1/reconciliation"
-        )
+        yield note("round the gate", f"{counted(more, 'more row')}; see /quota/v1/reconciliation")
     for missed in found.uncounted[:_ESCAPES_SHOWN]:
         fix = f"{missed.fix[:1].upper()}{missed.fix[1:]}."
         yield note("round the gate", missed.sentence, fix)
     if found.left_out:
-        yield note("round the gate", f"{counted(found.left_out, 'namespace')} too many to compare")
+        yield note("round the gate", f"{counted(found.left_out, 'account')} too many to compare")
     if not escaping:
-        namespaces = counted(found.namespaces, "namespace")
-        yield ok("round the gate", f"nothing, of {namespaces} every {found.interval_seconds:g} s")
+        accounts = counted(found.reconciled, "account")
+        yield ok("round the gate", f"nothing, of {accounts} every {found.interval_seconds:g} s")
 
 
 def _reasons(health: HealthView, subject: str) -> str:

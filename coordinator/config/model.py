@@ -260,16 +260,11 @@ class Config:
             This and the next two are read again at SIGHUP. It must be the same for all sidecars.
         backlog_dry_run_namespaces: tenant/namespace where that is only written down.
         backlog_enforcement_seconds: how often their topics are looked at.
-        reconcile_seconds: how often, at most, the broker's counters of published messages are compared
-            with the gate's, which shows the traffic that goes round the gate. 0 is never.
+        reconcile_seconds: how often, at most, the broker's counters are compared with the gate's, which
+            shows the traffic that goes round the gate. 0 is never.
         reconcile_part: the part of the time that such comparisons may take; with thousands of topics they
             are further apart, at most 30 s. It bounds their processor time at broker and sidecar; a
             smaller part shows later what goes round the gate.
-        reconcile_exempt_namespaces: tenant/namespace whose traffic may go round the gate: it is not
-            compared.
-        charge_escaped: whether traffic that goes round the gate counts against its namespace's groups:
-            the gate's part of their limits is lower by it, never below 0, so that all ways together keep
-            the limit as far as the gate's part allows.
         log_level: debug, info, warning or error.
     """
 
@@ -397,8 +392,6 @@ class Config:
     backlog_enforcement_seconds: float = 5.0
     reconcile_seconds: float = 2.0
     reconcile_part: float = 0.1
-    reconcile_exempt_namespaces: tuple[str, ...] = ()
-    charge_escaped: bool = False
     log_level: str = "info"
 
     @property

@@ -96,8 +96,6 @@ _ONLY_GATES = (
     "delayed_group",
     "unknown_topics",
     "reconcile_part",
-    "reconcile_exempt_namespaces",
-    "charge_escaped",
 )
 _DEFAULTS = Config("", "", "", "", "", "")
 
@@ -276,11 +274,6 @@ def _check_reconciliation(config: Config) -> None:
         _check_unset(config, ("reconcile_seconds",), _NATIVE_ALONE)
     if config.reconcile_seconds:
         _check_range("reconcile_seconds", config.reconcile_seconds, 0.5, 60.0)
-    elif config.charge_escaped:
-        raise ConfigError("charge_escaped: means nothing with reconcile_seconds = 0")
-    for namespace in config.reconcile_exempt_namespaces:
-        if not _NAMESPACE.fullmatch(namespace):
-            raise ConfigError(f"reconcile_exempt_namespaces {namespace!r}: write tenant/namespace")
 
 
 def _check_own_limits(config: Config) -> None:

@@ -1,7 +1,7 @@
 """The coordinator's needs of the world, as protocols; adapters implement them.
 
 One module a port; all are imported from here. The needs of a single room are protocols there:
-``outside.py`` in backlog, insight, native and reconciliation. Three rules hold for every port. A port
+``outside.py`` in backlog, insight and native. Three rules hold for every port. A port
 *answers or raises*: "refused" and "unreachable" are never one value (coordinator.ports.errors). Listeners
 are called on the event loop's thread, in the order in which things happened, and must not block. Nothing
 of a library (no kazoo or pulsar type) passes through a port.

@@ -1,1 +1,1 @@
-"""Reconciliation of the broker's counters with the gate's: the difference went round the gate."""
+"""Compute escaped traffic: what the broker counted less what its gate passed."""

@@ -11,9 +11,11 @@ import pytest
 from coordinator.adapters.broker.counters import MetricsCounters, add_lines
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin, facts_in
 from coordinator.adapters.pulsar.native_messages import decode, encode
+from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.reconciliation.engine.counting import ENDED
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.fields import BadReport
 
@@ -30,6 +32,8 @@ pulsar_out_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a"
 pulsar_out_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a",subscription="r"} 6
 pulsar_out_messages_total{namespace="t/n",topic="persistent://t/n/a",subscription="r",consumer_name="x"} 6
 pulsar_rate_in{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 2.2
+pulsar_broker_out_bytes_total{cluster="c",system_subscription="false"} 900
+pulsar_broker_out_bytes_total{cluster="c",system_subscription="true"} 77
 pulsar_in_messages_total{cluster="c",namespace="t/whole"} 12
 """
 
@@ -54,33 +58,41 @@ async def test_counters_are_read_in_whatever_pieces_they_arrive() -> None:
 
     found = {count.topic: count for count in reading.topics}
     assert reading.started_s == 1795711186.672
-    assert found["persistent://t/n/a"][2:] == (8344, 870760, 11, 0, 2, 0, 98)
+    assert found["persistent://t/n/a"][2:] == (8344, 870760, 11, 0, 2, 0, 98, "")
     assert found["persistent://t/n/b"].messages == 10**7
-    assert found[""] == ("t/whole", "", 12, 0, 0, 0, 0, 0, 0)
+    assert found[""] == TopicCount("t/whole", "", 12)
 
 
-async def test_published_counters_can_be_read_alone() -> None:
-    """All else is left out, which takes a fifth of the time."""
+async def test_counters_of_what_passed_can_be_read_alone_by_subscription() -> None:
+    """All else is left out; the end of a subscription then makes no other count fall."""
     transport = answering({"GET /metrics/": httpx.Response(200, content=METRICS)})
-    async with MetricsCounters("http://b", published_only=True, transport=transport) as counters:
+    async with MetricsCounters("http://b", passed_only=True, transport=transport) as counters:
         reading = await counters.read()
 
-    found = {count.topic: count for count in reading.topics}
+    *_, whole = (count for count in reading.topics if count.namespace == ENDED)
+    assert whole == TopicCount(ENDED, "", out_bytes=977)
+    found = {
+        (count.topic, count.subscription): count[2:-1]
+        for count in reading.topics
+        if count is not whole
+    }
+    topic = "persistent://t/n/a"
     assert reading.started_s == 1795711186.672
-
-    assert found["persistent://t/n/a"][2:] == (8344, 870760, 0, 0, 0, 0, 0)
-    assert found[""] == ("t/whole", "", 12, 0, 0, 0, 0, 0, 0)
+    assert found[topic, ""] == (8344, 870760, 0, 0, 0, 0, 0)
+    assert found[topic, "s"] == (0, 0, 5, 0, 0, 0, 0)
+    assert found[topic, "r"] == (0, 0, 6, 0, 0, 0, 0)
+    assert found["", ""] == (12, 0, 0, 0, 0, 0, 0)
 
 
 def test_partitions_that_are_told_apart_by_a_label_are_topics_of_their_own() -> None:
     """As with splitTopicAndPartitionIndexLabel; a sum over those loaded here would fall."""
-    sums: dict[tuple[str, str], dict[str, int]] = {}
+    sums: dict[tuple[str, str, str], dict[str, int]] = {}
     labels = (
         b'pulsar_in_messages_total{namespace="t/n",topic="persistent://t/n/a",partition="%s"} 5'
     )
     add_lines(b"\n".join(labels % each for each in (b"-1", b"0", b"1")), sums, set())
     topic = "persistent://t/n/a"
-    assert {name for _, name in sums} == {topic, f"{topic}-partition-0", f"{topic}-partition-1"}
+    assert {name for _, name, _ in sums} == {topic, f"{topic}-partition-0", f"{topic}-partition-1"}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +137,7 @@ async def test_a_broker_that_does_not_tell_is_an_error(status: int, error: type[
 
 def test_lines_of_nonsense_are_no_counters() -> None:
     """This holds for any text."""
-    sums: dict[tuple[str, str], dict[str, int]] = {}
+    sums: dict[tuple[str, str, str], dict[str, int]] = {}
     random = Random(SEED)
     for _ in range(2_000):
         line = bytearray(random.choice(METRICS.splitlines()))
@@ -136,8 +148,8 @@ def test_lines_of_nonsense_are_no_counters() -> None:
     whole = METRICS.splitlines()[-1].removesuffix(b" 12").replace(b"t/whole", b"t/odd")
     for value in (b"1.2.3", b"1e5e", b"+", b"e", b".", b"1e999", b"9" * 9_999 + b"e1"):
         add_lines(b"%b %b" % (whole, value), sums, set())
-    assert ("t/odd", "") not in sums
-    assert ("", "") not in sums
+    assert ("t/odd", "", "") not in sums
+    assert ("", "", "") not in sums
 
 
 @pytest.mark.parametrize(

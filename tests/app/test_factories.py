@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.app import factories
 from coordinator.config import ConfigError
 from coordinator.config.rules import check
+from coordinator.reconciliation.engine.counting import BUS
 from coordinator.wire.fields import BadReport
 from tests.config.nowhere import NOWHERE
 from tests.gate.server.test_tls import make_certificate
@@ -129,21 +131,16 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key
         check(replace(NOWHERE, **changes))  # type: ignore[arg-type]
 
 
-async def test_what_may_go_round_a_gate_is_not_compared() -> None:
-    """The bus, exempt namespaces and Pulsar's own; the peers of replication are the operator's."""
-    config = replace(
-        NOWHERE,
-        bus_topics=("non-persistent://ops/bus/usage",),
-        reconcile_seconds=2.0,
-        reconcile_exempt_namespaces=("t/functions",),
-        replication_peer_addresses=("10.9.0.0/16",),
-    )
-    site = Site()
-    async with factories.broker_counters(config, published_only=True) as counters:
-        reconciler = factories.reconciler(config, counters, site, site, site.clock, None, None)
-    state = reconciler.state()
-    assert (state.is_on, state.interval_s, state.charges) == (True, 2.0, False)
-    around = reconciler.surroundings
-    assert [around.is_peer(host) for host in ("10.9.0.7", "10.8.0.7", "")] == [True, False, False]
-    assert "127.0.0.1" in around.brokers
-    assert reconciler.exempt >= {"ops/bus", "t/functions", "pulsar/system"}
+async def test_bus_topics_are_compared_in_a_row_of_their_own() -> None:
+    """Those that the configuration names, and the one of Pulsar's own resource groups."""
+    bus = "non-persistent://ops/bus/usage"
+    config = replace(NOWHERE, bus_topics=(bus,), reconcile_seconds=2.0)
+    site = Site(topics=(bus, RESOURCE_USAGE_TOPIC, "persistent://ops/bus/other"))
+    async with factories.broker_counters(config, passed_only=True):
+        reconciler = factories.reconciler(config, site, site, site.clock, None)
+    for _ in range(3):
+        await reconciler.read()
+        site.published += 400
+    view = reconciler.view()
+    assert (view.on, view.interval_seconds) == (True, 2.0)
+    assert {each.namespace: each.messages for each in view.escapes} == {BUS: 800, "ops/bus": 400}

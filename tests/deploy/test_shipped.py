@@ -23,7 +23,7 @@ from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.views import NativeState
 from deploy.check import queries, read_dashboard
 from tests.admin_api.backlog_world import BacklogWorld
-from tests.admin_api.test_reconciliation import STATE, Reconciled
+from tests.admin_api.test_reconciliation import Reconciled
 from tests.admin_api.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ async def known_metrics() -> set[str]:
     """The names under which a sidecar's samples are stored, by the text that it answers."""
     native = SteeringNothing()
     async with World().client(
-        backlogs=BacklogWorld().backlogs(), native=native, reconciling=Reconciled(STATE)
+        backlogs=BacklogWorld().backlogs(), native=native, reconciling=Reconciled()
     ) as client:
         text = (await client.get("/metrics")).text
     return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))

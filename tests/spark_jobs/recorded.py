@@ -11,7 +11,7 @@ from coordinator.adapters.recorder.rows import EnforcedBy
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
-from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
@@ -132,8 +132,9 @@ def record_a_story(place: Path | str) -> None:
     cluster.run(16)
     cluster.start("broker-1", demand=5000)
     cluster.run(20)
-    by_proxy = EscapedTraffic("shop/orders", ("orders",), "proxy", 1_200, 24_000)
-    direct = EscapedTraffic("shop/orders", ("orders",), "direct", 10, 200)
+    of_orders = "shop/orders", ("orders",)
+    published = EscapedTraffic(*of_orders, MonitoringClass.PUBLISH, 1_200, 24_000)
+    dispatched = EscapedTraffic(*of_orders, MonitoringClass.DISPATCH, 10, 200)
     for recorder in cluster.recorders.values():
-        recorder.escaped([direct, by_proxy], 10 * 10**9, cluster.now_ns)
+        recorder.escaped([dispatched, published], 10 * 10**9, cluster.now_ns)
     cluster.write()

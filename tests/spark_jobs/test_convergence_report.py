@@ -270,14 +270,14 @@ def test_the_report_says_that_brokers_own_limiters_held_the_limit(
 def test_the_report_shows_what_went_round_the_gates(
     report: tuple[ReportOutcome, Path], figures: dict[str, Any]
 ) -> None:
-    """By namespace and way, of all brokers together, the most messages first."""
+    """By namespace and class, of all brokers together, the most bytes first."""
     first, second = figures["round_the_gates"]
 
-    assert (first["namespace"], first["way"]) == ("shop/orders", "proxy")
+    assert (first["namespace"], first["monitoring_class"]) == ("shop/orders", "Publish")
     assert (first["messages"], first["bytes"]) == (3_600, 72_000)
     assert first["brokers"] == "broker-1, broker-2, broker-3"
     assert first["last"] - first["first"] == 10
-    assert (second["way"], second["messages"]) == ("direct", 30)
+    assert (second["monitoring_class"], second["messages"]) == ("Dispatch", 30)
     assert "<h2>Round the gates</h2>" in report[0].page.path.read_text()
 
 

@@ -18,9 +18,10 @@ from coordinator.adapters.broker.metrics_text import Lines, label_pattern, label
 from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.native.engine.counting import CounterReading, TopicCount
 from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.reconciliation.engine.counting import ENDED
 
 _TIMEOUT_S: Final = 10.0
-_PUBLISHED_TIMEOUT_S: Final = 30.0
+_PASSED_TIMEOUT_S: Final = 30.0
 """A busy broker begins to answer only when it has written 45 MB, for 10,000 topics."""
 
 _FIELDS: Final[Mapping[str, str]] = {
@@ -34,14 +35,20 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 _OF_SUBSCRIPTIONS: Final = ("out_messages", "out_bytes")
 _ALL: Final = Lines(*_FIELDS)
-_PUBLISHED: Final = Lines("pulsar_in_messages_total", "pulsar_in_bytes_total")
+_BROKER_OUT: Final = "pulsar_broker_out_bytes_total"
+_PASSED: Final = Lines(
+    _BROKER_OUT, *(name for name in _FIELDS if name.startswith(("pulsar_in", "pulsar_out")))
+)
 _STARTED: Final = Lines("process_start_time_seconds")
 _LABEL: Final = label_pattern(("namespace", "topic", "partition", "subscription", "consumer_name"))
 _UNCOUNTED_MAX: Final = 100
 """Namespaces with lines that cannot be read, of which a reading tells."""
 _NOT_PARTITIONED: Final = "-1"
 
-_Sums = dict[tuple[str, str], dict[str, int]]
+_Key = tuple[str, str, str]
+"""Namespace, topic and subscription."""
+
+_Sums = dict[_Key, dict[str, int]]
 
 
 class MetricsCounters(WebServiceClient):
@@ -50,8 +57,9 @@ class MetricsCounters(WebServiceClient):
     Args:
         web_service_url: the broker's own web service.
         token: sent as bearer token; None sends none.
-        published_only: read the counters of published messages and bytes alone, at a fifth of the cost,
-            and wait for as long as readings may be apart (reconciliation/engine/spacing.py).
+        passed_only: read the counters of messages and bytes alone, those sent by subscription and, in
+            the row `ENDED`, of the whole broker; wait for as long as readings may be apart
+            (reconciliation/engine/spacing.py).
         transport: for tests; None is the network.
     """
 
@@ -60,12 +68,12 @@ class MetricsCounters(WebServiceClient):
         web_service_url: str,
         *,
         token: str | None = None,
-        published_only: bool = False,
+        passed_only: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        timeout_s = _PUBLISHED_TIMEOUT_S if published_only else _TIMEOUT_S
+        timeout_s = _PASSED_TIMEOUT_S if passed_only else _TIMEOUT_S
         super().__init__(web_service_url, "", token=token, timeout_s=timeout_s, transport=transport)
-        self._lines = _PUBLISHED if published_only else _ALL
+        self._lines = _PASSED if passed_only else _ALL
 
     async def read(self) -> CounterReading:
         """See `BrokerCounters`."""
@@ -86,7 +94,7 @@ class MetricsCounters(WebServiceClient):
         except httpx.HTTPError as error:
             raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
         add_lines(tail, sums, uncounted, self._lines)
-        topics = tuple(_count(*key, found) for key, found in sums.items())
+        topics = tuple(_count(key, found) for key, found in sums.items())
         return CounterReading(topics, started_s or _started_in(tail), frozenset(uncounted))
 
 
@@ -95,8 +103,10 @@ def _started_in(text: bytes) -> float | None:
     return float(found[0][2]) if found else None
 
 
-def _count(namespace: str, topic: str, found: Mapping[str, int]) -> TopicCount:
-    return TopicCount(namespace, topic, *(found.get(field, 0) for field in _FIELDS.values()))
+def _count(key: _Key, found: Mapping[str, int]) -> TopicCount:
+    namespace, topic, subscription = key
+    fields = {field: found.get(field, 0) for field in _FIELDS.values()}
+    return TopicCount(namespace, topic, **fields, subscription=subscription)
 
 
 def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL) -> None:
@@ -106,18 +116,23 @@ def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL
         text: the lines.
         sums: takes the counts.
         uncounted: takes the namespaces of lines that cannot be read, `_UNCOUNTED_MAX` at most.
-        lines: those that count.
+        lines: those that count; of `_PASSED`, sent messages are counted by subscription.
     """
     text = b"\n%b\n" % text
     found = lines.find(text)
-    for name, labels, value in found:
-        _add(_FIELDS[name.decode()], labels_of(labels, _LABEL), int(float(value)), sums)
+    for metric, labels, value in found:
+        name, number = metric.decode(), int(float(value))
+        if name == _BROKER_OUT:
+            whole = sums.setdefault((ENDED, "", ""), {"out_bytes": 0})
+            whole["out_bytes"] += number
+        else:
+            _add(_FIELDS[name], labels_of(labels, _LABEL), number, sums, apart=lines is _PASSED)
     for namespace in lines.cut_namespaces(text, len(found)):
         if len(uncounted) < _UNCOUNTED_MAX:
             uncounted.add(namespace)
 
 
-def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums) -> None:
+def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums, *, apart: bool) -> None:
     namespace, topic = labels.get("namespace"), labels.get("topic", "")
     # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
     partition = labels.get("partition", _NOT_PARTITIONED)
@@ -128,5 +143,6 @@ def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums) -> None
     # Sent messages are counted by subscription wherever topics are listed.
     if field in _OF_SUBSCRIPTIONS and topic and "subscription" not in labels:
         return
-    found = sums.setdefault((namespace, topic), {})
+    subscription = labels.get("subscription", "") if apart else ""
+    found = sums.setdefault((namespace, topic, subscription), {})
     found[field] = found.get(field, 0) + value

@@ -164,7 +164,7 @@ def escaped_row(escaped: EscapedTraffic, since_ns: int, elapsed_ns: int) -> Row:
         tenant,
         namespace,
         list(escaped.groups),
-        escaped.way,
+        escaped.monitoring_class.value,
         escaped.messages,
         escaped.bytes,
     )

@@ -212,15 +212,15 @@ SCHEMAS: Mapping[RecordedTable, pa.Schema] = {
         path=pa.string(),
         interval_s=pa.int64(),
     ),
-    # One row per minute and namespace in which reconciliation told traffic round the gate: what was
-    # told in the `observed_us` from `since` on, and the most likely way.
+    # One row per minute, namespace and class in which reconciliation told traffic round the gate: what
+    # was told in the `observed_us` from `since` on.
     RecordedTable.ESCAPED: _schema(
         since=_TIMESTAMP,
         observed_us=pa.int64(),
         tenant=pa.string(),
         namespace=pa.string(),
         resource_groups=pa.list_(pa.string()),
-        way=pa.string(),
+        monitoring_class=pa.string(),
         messages=pa.int64(),
         bytes=pa.int64(),
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from coordinator.gate.engine.lookup_trails import LookupTrails
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.refusals import RefusalReason
 
@@ -25,7 +24,6 @@ class GateCounters:
         dropped_frames: held frames dropped because their producer was closed; clients resend them.
         replicated_messages: messages of geo-replication, which is exempt.
         replicated_bytes: bytes of geo-replication.
-        trails: topics that are looked up and not opened.
     """
 
     throttles: Counter[ThrottleReason] = field(default_factory=Counter)
@@ -38,4 +36,3 @@ class GateCounters:
     dropped_frames: int = 0
     replicated_messages: int = 0
     replicated_bytes: int = 0
-    trails: LookupTrails = field(default_factory=LookupTrails)

@@ -207,10 +207,7 @@ class ClientRequests:
     def _on_lookup(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
-        frame = lookups.rewrite_lookup(data, body, command_end, vouches=self._vouches)
-        topic = lookups.looked_up_topic(data, body, command_end)
-        self._counters.trails.looked_up(self._host(), topic, self._holding.now_ns)
-        return frame
+        return lookups.rewrite_lookup(data, body, command_end, vouches=self._vouches)
 
     def _on_partitioned_metadata(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
@@ -318,7 +315,6 @@ class ClientRequests:
             if begins_anew and frame_end > len(data):
                 return frame_end
             self._participants.open_producer(command, remote=self._replicates(command))
-            self._counters.trails.opened(self._host(), command.topic)
         except RequestRefused as refusal:
             return self._refuse(refusal)
         if former is not None and begins_anew:
@@ -348,7 +344,6 @@ class ClientRequests:
             self._check_topic("SUBSCRIBE", command.topic, command.request_id)
             self._check_rate(command)
             self._participants.open_consumer(command)
-            self._counters.trails.opened(self._host(), command.topic)
         except RequestRefused as refusal:
             return self._refuse(refusal)
         return _PASSES

@@ -174,9 +174,12 @@ class GroupTable:
         group = self.attachments.clusters.get(cluster)
         return () if group is None else (self.group(group),)
 
-    def published_totals(self) -> dict[str, tuple[int, int]]:
-        """Return the messages and bytes published since the start, exempt ones included."""
-        totals: dict[str, tuple[int, int]] = {}
+    def passed_totals(self) -> dict[tuple[str, MonitoringClass], tuple[int, int]]:
+        """Return the messages and bytes that passed since the start, exempt ones included.
+
+        By ``tenant/namespace`` and class.
+        """
+        totals: dict[tuple[str, MonitoringClass], tuple[int, int]] = {}
         self.roles.settle()
         self.namespaces.add_totals(totals)
         self.replicated.add_totals(totals)

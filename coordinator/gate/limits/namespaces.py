@@ -27,6 +27,10 @@ OTHERS: Final = "(others)"
 """Stands for tenant and namespace of all further ones; no name in Pulsar has parentheses."""
 
 
+FORGOTTEN: Final = "(forgotten)"
+"""Stands for the number of times that counters were forgotten."""
+
+
 class NamespaceCounter:
     """Traffic of one namespace and class at this broker."""
 
@@ -88,6 +92,7 @@ class Namespaces:
     def __init__(self, namespaces_max: int = NAMESPACES_MAX) -> None:
         self._namespaces_max = namespaces_max
         self._counters: dict[NamespaceKey, NamespaceCounter] = {}
+        self._forgotten = 0
         self._others = {
             each: NamespaceCounter(NamespaceKey(OTHERS, OTHERS, (), each))
             for each in MonitoringClass
@@ -111,23 +116,21 @@ class Namespaces:
         collected = (counter.collect(now_ns) for counter in counters)
         return tuple(traffic for traffic in collected if traffic is not None)
 
-    def add_totals(self, totals: dict[str, tuple[int, int]]) -> None:
-        """Add the messages and bytes published since the start, by ``tenant/namespace``.
+    def add_totals(self, totals: dict[tuple[str, MonitoringClass], tuple[int, int]]) -> None:
+        """Add the messages and bytes that passed since the start, by ``tenant/namespace`` and class.
 
-        A namespace whose counter was forgotten starts from zero again.
+        A namespace whose counter was forgotten starts from zero again; the row `FORGOTTEN` has how often
+        any was.
         """
-        for key, counter in self._counters.items():
-            if key.monitoring_class is MonitoringClass.PUBLISH:
-                _add(totals, key, counter)
-        others = self._others[MonitoringClass.PUBLISH]
-        if others.messages:
-            _add(totals, others.key, others)
+        for each in self._others if self._forgotten else ():
+            totals[FORGOTTEN, each] = (self._forgotten, self._forgotten)
+        others = (counter for counter in self._others.values() if counter.bytes)
+        for counter in (*self._counters.values(), *others):
+            key = counter.key
+            row = f"{key.tenant}/{key.namespace}", key.monitoring_class
+            messages, size = totals.get(row, (0, 0))
+            totals[row] = (messages + counter.messages, size + counter.bytes)
 
     def _forget_unneeded(self) -> None:
+        self._forgotten += 1
         self._counters = {key: each for key, each in self._counters.items() if each.is_needed}
-
-
-def _add(totals: dict[str, tuple[int, int]], key: NamespaceKey, counter: NamespaceCounter) -> None:
-    name = f"{key.tenant}/{key.namespace}"
-    messages, size = totals.get(name, (0, 0))
-    totals[name] = (messages + counter.messages, size + counter.bytes)

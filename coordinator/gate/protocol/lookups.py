@@ -22,7 +22,6 @@ from coordinator.gate.protocol.frames import (
 )
 from coordinator.gate.protocol.own_frames import command_frame
 
-_TOPIC: Final = 1
 _LISTENER_NAME: Final = 7
 _ORIGINAL_OF_LOOKUP: Final = frozenset((4, 5, 6))
 _ORIGINAL_OF_METADATA: Final = frozenset((3, 4, 5))
@@ -38,17 +37,6 @@ def rewrite_lookup(data: bytes, start: int, end: int, *, vouches: bool) -> bytes
     dropped = {_LISTENER_NAME} | (_ORIGINAL_OF_LOOKUP if vouches else frozenset())
     kept = schema.LOOKUP.keys() - dropped
     return command_frame(LOOKUP, select_fields(data, start, end, kept))
-
-
-def looked_up_topic(data: bytes, start: int, end: int) -> str:
-    """Return the topic of a LOOKUP, as its client names it; what is no UTF-8 is replaced.
-
-    Raises:
-        MalformedFrame: it is not in canonical form.
-    """
-    topic = read_message(data, start, end, schema.LOOKUP).get(_TOPIC, b"")
-    assert isinstance(topic, bytes)
-    return topic.decode(errors="replace")
 
 
 def rewrite_partitioned_metadata(data: bytes, start: int, end: int, *, vouches: bool) -> bytes:

@@ -137,7 +137,6 @@ class Connection(Visitor):
         self._dialled = self._dialling = False
         self._was_paused = False
         #: Whether a PROXY header has told the broker the client's address.
-        self._tells_client = False
         #: The number of the client's large frame that must be completed in time; 0 is none.
         self._awaited_frame = 0
         #: How far each side had come with taking its bytes, at the last look.
@@ -218,7 +217,6 @@ class Connection(Visitor):
         header = self._host.upstream_header(
             *((name[0], name[1]) if name else None for name in names)
         )
-        self._tells_client = bool(header)
         if header:
             transport.write(header)
         self.flush()
@@ -253,19 +251,6 @@ class Connection(Visitor):
             self._end()
         else:
             self.close()
-
-    @property
-    def broker_side_address(self) -> Address | None:
-        """The address that the broker sees: the gate's, or the client's where a PROXY header tells it."""
-        if self._broker is None:
-            return None
-        told = self._client if self._tells_client else None
-        name = (
-            self._broker.get_extra_info("sockname")
-            if told is None
-            else told.get_extra_info("peername")
-        )
-        return (name[0], name[1]) if name else None
 
     # Orders of the gate
 

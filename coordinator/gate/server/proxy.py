@@ -11,14 +11,19 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 import structlog
 
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.handling import Handling
-from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
+from coordinator.core.model import (
+    Attachments,
+    MonitoringClass,
+    NamespaceTraffic,
+    Rates,
+    Traffic,
+)
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.connection_limits import ConnectionLimits
@@ -45,7 +50,7 @@ from coordinator.gate.server.listening import Entrance
 from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, Patience
 from coordinator.gate.server.tls import TlsListener
 from coordinator.gate.server.turns import TURN_DECISIONS
-from coordinator.gate.server.upstream import Address, Upstream, UpstreamTls
+from coordinator.gate.server.upstream import Upstream, UpstreamTls
 from coordinator.gate.server.wake_timer import WakeTimer
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
@@ -54,13 +59,9 @@ from coordinator.insight.model.gate_views import (
     GateLimits,
     HoldView,
     RoleView,
-    StrandedClient,
     UnknownTopicsView,
 )
 from coordinator.ports import Clock
-
-STRANDED_MAX: Final = 20
-"""Stranded clients in one answer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -268,18 +269,13 @@ class Gate:
         self._groups.roles.settle()
         return self._groups.namespaces.collect(self._now_ns())
 
-    def published_totals(self) -> dict[str, tuple[int, int]]:
-        """Return the messages and bytes published to each namespace since the start."""
-        return self._groups.published_totals()
+    def passed_totals(self) -> dict[tuple[str, MonitoringClass], tuple[int, int]]:
+        """Return the messages and bytes that passed since the start, by namespace and class."""
+        return self._groups.passed_totals()
 
     def role_traffic(self) -> tuple[RoleView, ...]:
         """Return the counts of each role; empty while no role is attached."""
         return tuple(self._groups.roles.views(self._now_ns()))
-
-    def broker_side_addresses(self) -> frozenset[Address]:
-        """Return the addresses that the broker sees of this gate's connections."""
-        found = (connection.broker_side_address for connection in self._connections)
-        return frozenset(address for address in found if address is not None)
 
     def set_topic_block(self, topic: str, block: Block | None) -> None:
         """Hold publishes to a topic or refuse them; None lets them pass again."""
@@ -288,10 +284,6 @@ class Gate:
     def published_topics(self) -> frozenset[str]:
         """Return the full names of the topics that producers are connected to."""
         return figures.published_topics(self._connections.sessions())
-
-    def stranded(self) -> tuple[StrandedClient, ...]:
-        """Return clients that look a topic up again and again and never open it here."""
-        return self._counters.trails.stranded(self._now_ns())[:STRANDED_MAX]
 
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
         """Let each consumer subscribe this often per period; refuse one that comes more often.

@@ -123,8 +123,8 @@ _ACTIONS: Mapping[AlarmKind, str] = {
     "sidecars' role alone.",
     AlarmKind.NATIVE_INEXACT: "The broker's own limiter is not steered as it should be; pulsar-quota "
     "doctor says what to do.",
-    AlarmKind.TRAFFIC_ROUND_THE_GATE: "Close the way that is named, or charge it to the group "
-    "(charge_escaped); pulsar-quota doctor says how. Until then the limit is exceeded by that much.",
+    AlarmKind.TRAFFIC_ROUND_THE_GATE: "Close the way that it takes; docs/ways.md says how. Until "
+    "then the limit is exceeded by that much.",
     AlarmKind.UNKNOWN_TOPICS: "Upgrade the sidecars to a release that knows these names, or refuse them "
     "(unknown_topics); until then only the limits of all traffic hold for them.",
     AlarmKind.PARTITION_NEAR_LIMIT: "Give the topic more partitions before its clients wait; "

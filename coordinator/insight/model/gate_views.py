@@ -127,21 +127,6 @@ class ConnectionFigures:
     """why it is not read now"""
 
 
-@dataclass(frozen=True, slots=True)
-class StrandedClient:
-    """A client that looks a topic up again and again, and never opens it here.
-
-    Args:
-        host: its address.
-        topic: full name.
-        lookups: since it opened the topic last.
-    """
-
-    host: str
-    topic: str
-    lookups: int
-
-
 class Debtor(NamedTuple):
     """The client that took some time of a limit in advance, or made its consumer owe it.
 

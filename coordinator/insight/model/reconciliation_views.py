@@ -4,65 +4,50 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from coordinator.core.model import MonitoringClass
 from coordinator.insight.model.answer import answer
 
 
 class EscapedTraffic(NamedTuple):
-    """The traffic of one namespace that went round the gate in a time.
+    """The traffic of one namespace and class that went round the gate in a time.
 
     Args:
         namespace: tenant/namespace.
         groups: those that the namespace counts against.
-        way: the most likely one.
-        messages: published.
-        bytes: published.
+        monitoring_class: its class.
+        messages: their number, as far as clients' claims let it be known.
+        bytes: of headers and payload.
     """
 
     namespace: str
     groups: tuple[str, ...]
-    way: str
+    monitoring_class: MonitoringClass
     messages: int
     bytes: int
 
 
 @answer
 class EscapeView:
-    """One namespace in which traffic went round the answering sidecar's gate."""
+    """One namespace and class in which traffic went round the answering sidecar's gate."""
 
     namespace: str
+    """tenant/namespace; (bus topics): of the coordinators themselves; (others): all further ones"""
+    monitoring_class: MonitoringClass
     escaping: bool
-    """whether it goes on"""
+    """whether it goes on, at 1,000 bytes per second or more; not said of (bus topics)"""
     messages_per_second: float
     """now; 0 when it is over"""
     bytes_per_second: float
-    uncertainty: float
-    """by how many messages per second that may be wrong"""
     messages: int
-    """since the sidecar's start"""
+    """since the sidecar's start, as far as clients' claims let it be known"""
     bytes: int
-    replicated_messages: int
-    """of named peers' replication, which is exempt"""
-    way: str
-    """the most likely one: direct, proxy, inside-broker, functions, geo-replication or unseen"""
-    sentence: str
-    fix: str
-
-
-@answer
-class StrandedView:
-    """A client that lookups lead to the answering sidecar's gate, and that does not come."""
-
-    host: str
-    topic: str
-    lookups: int
-    """since it opened the topic last"""
     sentence: str
     fix: str
 
 
 @answer
 class UncountedView:
-    """A namespace with topics that the broker does not count readably."""
+    """A namespace with topics or subscriptions that the broker does not count readably."""
 
     namespace: str
     sentence: str
@@ -80,17 +65,24 @@ class ReconciliationView:
     readings: int
     error: str
     """why the last reading failed; empty: it did not"""
-    namespaces: int
-    """those that are compared"""
+    reconciled: int
+    """accounts that are compared, one for each namespace and class"""
     left_out: int
     """those that are not, as there are too many"""
-    charges: bool
-    """whether escaped traffic counts against groups"""
     escapes: tuple[EscapeView, ...]
     """the largest rate first"""
-    other_messages: int
-    """escaped in further namespaces"""
     uncounted: tuple[UncountedView, ...]
-    """namespaces with topics that cannot be compared, a hundred at most"""
-    stranded: tuple[StrandedView, ...]
-    """clients that do not reach the gate, some of them"""
+    """namespaces with topics or subscriptions that cannot be compared, a hundred at most"""
+
+
+NOT_RECONCILED = ReconciliationView(
+    on=False,
+    interval_seconds=0.0,
+    readings=0,
+    error="",
+    reconciled=0,
+    left_out=0,
+    escapes=(),
+    uncounted=(),
+)
+"""The answer of a sidecar without a gate."""

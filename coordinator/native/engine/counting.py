@@ -25,6 +25,7 @@ class TopicCount(NamedTuple):
         producers: connected now.
         consumers: connected now.
         throttles: how often publishing was throttled, since some time.
+        subscription: the one that the counts of sent messages are of; empty for all together.
     """
 
     namespace: str
@@ -36,6 +37,7 @@ class TopicCount(NamedTuple):
     producers: int = 0
     consumers: int = 0
     throttles: int = 0
+    subscription: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,89 +1,80 @@
 """The counters of broker and gate, reading by reading: the increase in each namespace since the last one.
 
-Both list counters that grow until they begin anew. An increase is *unknown* (None) where a counter says
-too little, and an unknown increase must never look like traffic:
+Both ends count by namespace and class, and their counters grow until they begin anew. An increase is
+*unknown* (None) where a counter says too little, and an unknown increase must never look like traffic:
 
 * A *topic* whose counter fell was loaded anew: its whole value is new. One that was not listed at the
   last reading was loaded since, unless it is listed again with at least its old value: then only the
-  difference is new. A topic that is not listed is remembered for `REMEMBERED` readings.
+  difference is new. A topic that is not listed is remembered for `REMEMBERED` readings. The same holds
+  for a *subscription*: the broker counts dispatch by subscription, wherever it lists topics.
 * A *namespace* that fell, where the broker lists no topics, lost a topic with an unknown count: unknown.
 * At the first reading nothing is known of earlier values.
 * The gate's counter falls when it forgot a namespace (`NAMESPACES_MAX` of gate/limits/namespaces.py):
-  unknown.
+  unknown. It may fall as well by what a client announced and never sent; that increase is known, and
+  below 0. While the gate counts namespaces together (`GATE_OTHERS`) every increase is unknown.
 
-Pulsar's own topics in a namespace (`SYSTEM_TOPICS`) are left out where topics are listed: the broker
-itself publishes to them.
+A subscription that ends takes along what it was sent since the last reading, and one that begins and ends
+between two readings is never listed. The broker's count of all its dispatched bytes has them. What it has
+more than the gate passed and the accounts of namespaces found is a row of its own, `ENDED`, in bytes; a
+topic that is unloaded makes that count fall.
+
+No name is left out. The coordinators' own topics have a row of their own, `BUS`, as sidecars and brokers
+speak there without a gate by design; of a broker that lists no topics it has their whole namespaces. A
+gate counts in their namespaces what a client sends them through it, which can hide as much of the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.counting import TopicCount
 
 REMEMBERED: Final = 30
-"""Readings for which the counter of a topic that is not listed is remembered."""
+"""Readings for which the counter of a topic or subscription that is not listed is remembered."""
 
-INSPECTED_MAX: Final = 5
-"""Topics of a namespace whose publishers are asked for."""
+BUS: Final = "(bus topics)"
+"""Stands for the topics that coordinators and brokers use among themselves; no namespace is named so."""
 
-SYSTEM_TOPICS: Final = frozenset(
-    {
-        "__change_events",
-        "__transaction_buffer_snapshot",
-        "__transaction_buffer_snapshot_segments",
-        "__transaction_buffer_snapshot_indexes",
-    }
-)
-"""Local names of the topics that the broker itself publishes to in any namespace."""
+ENDED: Final = "(ended subscriptions)"
+"""Stands for the subscriptions that the broker does not list any more."""
 
-_PENDING_ACK: Final = "__transaction_pending_ack"
-_PARTITION: Final = "-partition-"
+ENDED_ROW: Final = (ENDED, MonitoringClass.DISPATCH)
+
+GATE_OTHERS: Final = "(others)/(others)"
+"""The gate's name of the namespaces that it counts together."""
+
+GATE_FORGOT: Final = "(forgotten)"
+"""The gate's name of the number of times that it forgot counters."""
+
+Row = tuple[str, MonitoringClass]
+"""A namespace, or what stands for one, and a class: the key under which both ends are compared."""
 
 
-class PublishedCount(NamedTuple):
-    """Published messages and bytes."""
+class Volume(NamedTuple):
+    """Messages and bytes."""
 
     messages: int = 0
     bytes: int = 0
 
-    def plus(self, other: PublishedCount) -> PublishedCount:
+    def plus(self, other: Volume) -> Volume:
         """Return the sum."""
-        return PublishedCount(self.messages + other.messages, self.bytes + other.bytes)
+        return Volume(self.messages + other.messages, self.bytes + other.bytes)
+
+    def less(self, other: Volume) -> Volume:
+        """Return the difference."""
+        return Volume(self.messages - other.messages, self.bytes - other.bytes)
+
+    def fell(self, before: Volume) -> bool:
+        """Return whether the counter began anew after this earlier value."""
+        return self.messages < before.messages or self.bytes < before.bytes
 
 
-NOTHING: Final = PublishedCount()
+NOTHING: Final = Volume()
 
-
-@dataclass(slots=True)
-class Increase:
-    """The increase of a namespace's counters between two readings of the broker.
-
-    Args:
-        published: the increase; meaningless if it is not known.
-        is_known: whether every counter says how much it grew.
-        topics: the topics that grew, with their messages; empty if the broker lists none.
-    """
-
-    published: PublishedCount = NOTHING
-    is_known: bool = True
-    topics: dict[str, int] = field(default_factory=dict)
-
-    def to_inspect(self, gates: Collection[str]) -> tuple[str, ...]:
-        """Return the topics whose publishers may explain a difference, the likeliest first.
-
-        Args:
-            gates: topics with producers at the gate; the others grew without it.
-        """
-        return first_to_inspect(sorted(self.topics, key=lambda name: -self.topics[name]), gates)
-
-
-@dataclass(slots=True)
-class _Seen:
-    published: PublishedCount
-    reading: int
+Increases = Mapping[Row, Volume | None]
+"""The increases between two readings; None is unknown, and a row that is not there has none."""
 
 
 class BrokerBook:
@@ -91,17 +82,18 @@ class BrokerBook:
 
     A reading may have tens of thousands of counts, so it is taken in parts: `begin`, `add` any number of
     times, `end`.
+
+    Args:
+        bus_topics: full names of the coordinators' own topics.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], _Seen] = {}
+    def __init__(self, bus_topics: Collection[str] = ()) -> None:
+        self._bus = frozenset(bus_topics)
+        self._bus_namespaces = frozenset(_namespace_of(topic) for topic in bus_topics)
+        #: The counter of each namespace, topic and subscription, and the reading that listed it last.
+        self._seen: dict[tuple[str, str, str], tuple[int, TopicCount]] = {}
         self._readings = 0
-        self._found: dict[str, Increase] = {}
-
-    @property
-    def topics(self) -> int:
-        """The number of counters at the last reading."""
-        return sum(seen.reading == self._readings for seen in self._seen.values())
+        self._found: dict[Row, Volume | None] = {}
 
     def begin(self) -> None:
         """Begin a reading."""
@@ -111,71 +103,59 @@ class BrokerBook:
     def add(self, counts: Iterable[TopicCount]) -> None:
         """Take counts of this reading."""
         for count in counts:
-            if is_system(count.topic):
-                continue
-            self._add(count)
+            key = count.namespace, count.topic, count.subscription
+            _, before = self._seen.get(key, (0, TopicCount(*key[:2])))
+            self._seen[key] = (self._readings, count)
+            namespace = BUS if self._is_bus(count) else count.namespace
+            for each, of in _COUNTS.items():
+                self._grow((namespace, each), of(count), of(before), is_whole=not count.topic)
 
-    def end(self) -> Mapping[str, Increase]:
-        """End the reading; return the increase in every namespace that it lists."""
+    def end(self) -> Increases:
+        """End the reading; return the increase in every row that it lists."""
         oldest = self._readings - REMEMBERED
-        old = [key for key, seen in self._seen.items() if seen.reading < oldest]
-        for key in old:
+        for key in [key for key, (reading, _) in self._seen.items() if reading < oldest]:
             del self._seen[key]
         return self._found
 
-    def _add(self, count: TopicCount) -> None:
-        increase = self._found.get(count.namespace)
-        if increase is None:
-            increase = self._found[count.namespace] = Increase(is_known=self._readings > 1)
-        now = PublishedCount(count.messages, count.bytes)
-        key = (count.namespace, count.topic)
-        before = self._seen.get(key)
-        if before is None:
-            self._seen[key] = _Seen(now, self._readings)
-            was = PublishedCount()
+    def _grow(self, row: Row, now: Volume, was: Volume, *, is_whole: bool) -> None:
+        found = self._found.get(row, NOTHING)
+        fell = now.fell(was)
+        if self._readings == 1 or found is None or (fell and is_whole):
+            self._found[row] = None
         else:
-            was = before.published
-            before.published, before.reading = now, self._readings
-        if now.messages < was.messages:
-            if not count.topic:
-                increase.is_known = False
-                return
-            was = PublishedCount()
-        grown = PublishedCount(now.messages - was.messages, max(0, now.bytes - was.bytes))
-        increase.published = increase.published.plus(grown)
-        if count.topic and grown.messages:
-            increase.topics[count.topic] = grown.messages
+            self._found[row] = found.plus(now if fell else now.less(was))
+
+    def _is_bus(self, count: TopicCount) -> bool:
+        if not count.topic:
+            return count.namespace in self._bus_namespaces
+        return count.topic in self._bus
 
 
 class GateBook:
-    """The gate's counters as of the last reading, by namespace."""
+    """The gate's counters as of the last reading, by namespace and class."""
 
     def __init__(self) -> None:
-        self._last: Mapping[str, PublishedCount] | None = None
+        self._last: Mapping[Row, Volume] | None = None
 
-    def read(self, totals: Mapping[str, PublishedCount]) -> Mapping[str, PublishedCount | None]:
-        """Return the increase in every namespace of either reading; None is unknown."""
+    def read(self, totals: Mapping[Row, Volume]) -> Increases:
+        """Return the increase in every row of either reading."""
         last, self._last = self._last, totals
         if last is None:
             return dict.fromkeys(totals)
-        found: dict[str, PublishedCount | None] = {}
-        for namespace in totals.keys() | last.keys():
-            was, now = (
-                last.get(namespace, PublishedCount()),
-                totals.get(namespace, PublishedCount()),
-            )
-            fell = now.messages < was.messages or now.bytes < was.bytes
-            grown = PublishedCount(now.messages - was.messages, now.bytes - was.bytes)
-            found[namespace] = None if fell else grown
+        found: dict[Row, Volume | None] = {}
+        for row in totals.keys() | last.keys():
+            was, now = last.get(row, NOTHING), totals.get(row, NOTHING)
+            forgot = (GATE_FORGOT, row[1])
+            is_other = totals.get(forgot) != last.get(forgot)
+            found[row] = None if is_other and now.fell(was) else now.less(was)
         return found
 
 
-def first_to_inspect(topics: Iterable[str], gates: Collection[str]) -> tuple[str, ...]:
-    """Return the topics to ask for, those without a producer at the gate first."""
-    return tuple(sorted(topics, key=lambda topic: topic in gates)[:INSPECTED_MAX])
+_COUNTS: Final[Mapping[MonitoringClass, Callable[[TopicCount], Volume]]] = {
+    MonitoringClass.PUBLISH: lambda count: Volume(count.messages, count.bytes),
+    MonitoringClass.DISPATCH: lambda count: Volume(count.out_messages, count.out_bytes),
+}
 
 
-def is_system(topic: str) -> bool:
-    """Return whether the broker itself publishes to a topic, by its full name."""
-    local_name = topic.rpartition("/")[2].partition(_PARTITION)[0]
-    return local_name in SYSTEM_TOPICS or local_name.endswith(_PENDING_ACK)
+def _namespace_of(topic: str) -> str:
+    return topic.partition("://")[2].rpartition("/")[0]

@@ -1,1 +1,1 @@
-"""Read the counters of broker and gate, and charge the difference."""
+"""Read the counters of broker and gate at the right distance in time."""

@@ -450,10 +450,12 @@ def test_files_of_a_broker_are_named_after_it(tmp_path: Path) -> None:
     assert path.name == "b-2.run-1.00000000.parquet"
 
 
-def test_traffic_round_the_gate_is_recorded_with_its_way(tmp_path: Path) -> None:
+def test_traffic_round_the_gate_is_recorded_with_its_class(tmp_path: Path) -> None:
     """One row per namespace, over the time that it was told in."""
     recording = Recording(tmp_path)
-    told = EscapedTraffic("shop/orders", ("orders", "shop"), "proxy", 1_200, 24_000)
+    told = EscapedTraffic(
+        "shop/orders", ("orders", "shop"), MonitoringClass.DISPATCH, 1_200, 24_000
+    )
     with recording:
         recording.recorder.escaped([told], 60 * 10**9, recording.clock.now_ns())
 
@@ -463,6 +465,6 @@ def test_traffic_round_the_gate_is_recorded_with_its_way(tmp_path: Path) -> None
         "orders",
         ["orders", "shop"],
     )
-    assert (row["way"], row["messages"], row["bytes"]) == ("proxy", 1_200, 24_000)
+    assert (row["monitoring_class"], row["messages"], row["bytes"]) == ("Dispatch", 1_200, 24_000)
     assert row["observed_us"] == 60 * 10**6
     assert row["ts"] - row["since"] == timedelta(seconds=60)

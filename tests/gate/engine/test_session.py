@@ -205,7 +205,7 @@ def test_replication_is_among_what_passed_of_its_namespace(bench: Bench) -> None
     bench.replicating().sends(peer.send(messages=5))
     bench.producing().sends(peer.send(messages=2))
 
-    ((messages, _),) = bench.groups.published_totals().values()
+    ((messages, _),) = bench.groups.passed_totals().values()
 
     assert messages == 7
 

@@ -128,4 +128,6 @@ def test_a_bus_topic_counts_and_is_limited_like_any_other(bench: Bench, topic: s
         ("all", 3, 1),
         ("all", 1, 1),
     ]
-    assert bench.groups.published_totals() == {"pulsar/system": (3, counted[0].bytes)}
+    assert bench.groups.passed_totals() == {
+        ("pulsar/system", each.monitoring_class): (each.messages, each.bytes) for each in counted
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
-from coordinator.gate.limits.namespaces import OTHERS, Namespaces
+from coordinator.gate.limits.namespaces import FORGOTTEN, OTHERS, Namespaces
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, TOPIC, Bench
 
@@ -126,3 +126,21 @@ def test_beyond_the_bound_all_further_ones_count_together() -> None:
     assert three is not others
     assert namespaces.counter(key("1")) is one
     assert namespaces.counter(key("2")) is others
+
+
+def test_the_totals_of_a_namespace_are_those_of_all_its_groups_by_class() -> None:
+    """They only grow until counters are forgotten, which they say."""
+    namespaces = Namespaces(namespaces_max=3)
+    for counted in (key("1"), key("1", "g"), key("1", monitoring_class=DISPATCH)):
+        counter = namespaces.counter(counted)
+        counter.messages, counter.bytes = 2, 20
+    totals: dict[tuple[str, MonitoringClass], tuple[int, int]] = {}
+    namespaces.add_totals(totals)
+    assert totals == {("tenant/1", PUBLISH): (4, 40), ("tenant/1", DISPATCH): (2, 20)}
+
+    namespaces.collect(0)
+    namespaces.counter(key("2"))
+    totals.clear()
+    namespaces.add_totals(totals)
+    assert totals[FORGOTTEN, PUBLISH] == (1, 1)
+    assert ("tenant/1", PUBLISH) not in totals

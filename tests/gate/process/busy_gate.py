@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from coordinator.gate.server.proxy import Gate
-from coordinator.insight.model.gate_views import StrandedClient
+from coordinator.insight.model.gate_views import HoldView
 
 
-def stay_busy(_: Gate) -> tuple[StrandedClient, ...]:
+def stay_busy(_: Gate) -> tuple[HoldView, ...]:
     """Answer once the file exists; let no other work of the loop come between."""
     while not RELEASED.exists():
         sum(range(1_000_000))  # one call in C, for longer than a thread waits for its turn
@@ -23,5 +23,5 @@ def stay_busy(_: Gate) -> tuple[StrandedClient, ...]:
 
 if __name__ == "__main__":
     RELEASED = Path(sys.argv.pop(1))
-    Gate.stranded = stay_busy  # type: ignore[method-assign, assignment]
+    Gate.holds = stay_busy  # type: ignore[method-assign, assignment]
     runpy.run_module("coordinator.gate.process", run_name="__main__")

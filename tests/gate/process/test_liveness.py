@@ -39,7 +39,7 @@ def release(released: Path) -> None:
 
 @asynccontextmanager
 async def busy_site(released: Path) -> AsyncIterator[ProcessSite]:
-    """A gate that is busy from `Gate.stranded` on, until the file is there; its answers are late soon."""
+    """A gate that is busy from `Gate.holds` on, until the file is there; its answers are late soon."""
     program = (str(Path(busy_gate.__file__)), str(released))
     async with site(speaks=False, program=program) as here:
         here.gate.slow_after_s = SOON_S
@@ -69,7 +69,7 @@ async def test_a_gate_that_a_client_keeps_busy_is_slow_and_keeps_its_connections
             client = await here.client()
             signs = count_signs(here.gate, monkeypatch)
             late = [
-                asyncio.ensure_future(each) for each in (here.gate.stranded(), here.gate.collect())
+                asyncio.ensure_future(each) for each in (here.gate.holds(), here.gate.collect())
             ]
             await until(lambda: len(signs) >= 20)
             assert all(signs)
@@ -106,7 +106,7 @@ async def test_a_gate_whose_process_is_stopped_is_gone_after_the_stated_time() -
 async def test_a_gate_that_is_killed_while_it_is_slow_is_gone_at_once(released: Path) -> None:
     """Its end is told by the channel, whatever was asked."""
     async with busy_site(released) as here:
-        late = asyncio.ensure_future(here.gate.stranded())
+        late = asyncio.ensure_future(here.gate.holds())
         await until(lambda: here.gate.slowness().is_slow)
         here.process.kill()
         with pytest.raises(GateGone, match="has ended"):
@@ -120,7 +120,7 @@ async def test_a_slow_gate_is_closed_within_a_stated_time(
     monkeypatch.setattr(handle, "CLOSES_WITHIN_S", 0.2)
     monkeypatch.setattr(spawning, "_ENDS_WITHIN_S", 0.2)
     async with busy_site(released) as here:
-        late = asyncio.ensure_future(here.gate.stranded())
+        late = asyncio.ensure_future(here.gate.holds())
         await until(lambda: here.gate.slowness().is_slow)
         with pytest.raises(GateGone, match=r"has not answered for 0\.3 s"):
             await here.gate.drain(0.1)
@@ -135,7 +135,7 @@ async def test_a_gate_that_reads_nothing_is_gone_when_what_waits_for_it_has_reac
 ) -> None:
     """An instruction that was left out would never be in force."""
     async with busy_site(released) as here:
-        late = asyncio.ensure_future(here.gate.stranded())
+        late = asyncio.ensure_future(here.gate.holds())
         await until(lambda: here.gate.slowness().is_slow)
         monkeypatch.setattr(channel, "BUFFER_BYTES_MAX", 1_000)
         for turn in range(10_000):
@@ -152,7 +152,7 @@ async def test_a_gate_that_confirms_nothing_is_gone_when_too_many_messages_wait_
     """None of them may be sent before the limits that it announces are in force."""
     monkeypatch.setattr(handle, "WAITING_MAX", 3)
     async with busy_site(released) as here:
-        late = asyncio.ensure_future(here.gate.stranded())
+        late = asyncio.ensure_future(here.gate.holds())
         await until(lambda: here.gate.slowness().is_slow)
         here.gate.set_limits("group", Rates(publish_messages=1))
         for _ in range(3):

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
+from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.counting import TopicCount
 from coordinator.reconciliation.engine.counting import (
-    INSPECTED_MAX,
+    BUS,
+    GATE_FORGOT,
+    NOTHING,
     REMEMBERED,
     BrokerBook,
     GateBook,
-    Increase,
-    PublishedCount,
-    is_system,
+    Increases,
+    Volume,
 )
 
 SPACE = "t/n"
+PUBLISH, DISPATCH = MonitoringClass.PUBLISH, MonitoringClass.DISPATCH
+BUS_TOPIC = "non-persistent://ops/bus/usage"
 
 
 def topic(name: str, messages: int, size: int = 0) -> TopicCount:
-    """A topic's counters."""
+    """A topic's counters of what was published."""
     return TopicCount(SPACE, f"persistent://{SPACE}/{name}", messages, size)
 
 
-def read(book: BrokerBook, *counts: TopicCount) -> Mapping[str, Increase]:
+def sent(subscription: str, messages: int, size: int) -> TopicCount:
+    """A subscription's counters, of one topic."""
+    return TopicCount(
+        SPACE,
+        f"persistent://{SPACE}/a",
+        out_messages=messages,
+        out_bytes=size,
+        subscription=subscription,
+    )
+
+
+def read(book: BrokerBook, *counts: TopicCount) -> Increases:
     """Take one reading, a count at a time."""
     book.begin()
     for count in counts:
@@ -36,30 +49,29 @@ def read(book: BrokerBook, *counts: TopicCount) -> Mapping[str, Increase]:
 def test_the_first_reading_knows_no_increase() -> None:
     """Earlier values are unknown."""
     found = read(BrokerBook(), topic("a", 5))
-    assert not found[SPACE].is_known
+    assert found == {(SPACE, PUBLISH): None, (SPACE, DISPATCH): None}
 
 
 def test_the_topics_of_a_namespace_add_up() -> None:
     """Messages and bytes, each topic by its own difference."""
     book = BrokerBook()
     read(book, topic("a", 5, 50), topic("b", 7, 70))
-    found = read(book, topic("a", 8, 90), topic("b", 7, 70))[SPACE]
-    assert (found.published, found.is_known) == (PublishedCount(3, 40), True)
-    assert found.topics == {f"persistent://{SPACE}/a": 3}
+    found = read(book, topic("a", 8, 90), topic("b", 7, 70))
+    assert found == {(SPACE, PUBLISH): Volume(3, 40), (SPACE, DISPATCH): NOTHING}
 
 
 def test_a_topic_that_fell_began_anew() -> None:
     """As after an unload: its whole value was counted since."""
     book = BrokerBook()
     read(book, topic("a", 1_000, 10_000))
-    assert read(book, topic("a", 4, 40))[SPACE].published == PublishedCount(4, 40)
+    assert read(book, topic("a", 4, 40))[SPACE, PUBLISH] == Volume(4, 40)
 
 
 def test_a_topic_that_was_loaded_since_counts_whole() -> None:
     """Its counter began at 0."""
     book = BrokerBook()
     read(book)
-    assert read(book, topic("a", 4, 40))[SPACE].published == PublishedCount(4, 40)
+    assert read(book, topic("a", 4, 40))[SPACE, PUBLISH] == Volume(4, 40)
 
 
 def test_a_topic_that_a_reading_left_out_does_not_count_twice() -> None:
@@ -68,74 +80,80 @@ def test_a_topic_that_a_reading_left_out_does_not_count_twice() -> None:
     read(book, topic("a", 1_000, 10_000))
     for _ in range(REMEMBERED):
         read(book)
-    assert read(book, topic("a", 1_003, 10_030))[SPACE].published == PublishedCount(3, 30)
+    assert read(book, topic("a", 1_003, 10_030))[SPACE, PUBLISH] == Volume(3, 30)
 
 
 def test_a_topic_that_is_gone_is_forgotten_in_the_end() -> None:
     """Memory is bounded by the topics of the last readings."""
     book = BrokerBook()
     read(book, topic("a", 5))
-    assert book.topics == 1
+    assert len(book._seen) == 1
     for _ in range(REMEMBERED + 1):
         read(book)
     assert book._seen == {}
+
+
+def test_the_end_of_a_subscription_does_not_make_the_others_count_anew() -> None:
+    """Each has a counter of its own, as the broker lists them."""
+    book = BrokerBook()
+    read(book, sent("old", 1_000, 10_000), sent("audit", 500, 5_000))
+    assert read(book, sent("old", 1_007, 10_070))[SPACE, DISPATCH] == Volume(7, 70)
+    assert read(book, sent("old", 1_007, 10_070), sent("new", 3, 30))[SPACE, DISPATCH] == Volume(
+        3, 30
+    )
 
 
 def test_a_namespace_that_fell_has_an_unknown_increase() -> None:
     """Without topics in the list, the count of a topic that was unloaded is unknown."""
     book = BrokerBook()
     read(book, TopicCount(SPACE, "", 1_000, 10_000))
-    assert not read(book, TopicCount(SPACE, "", 900, 9_000))[SPACE].is_known
-    assert read(book, TopicCount(SPACE, "", 950, 9_500))[SPACE].published == PublishedCount(50, 500)
+    assert read(book, TopicCount(SPACE, "", 900, 9_000))[SPACE, PUBLISH] is None
+    assert read(book, TopicCount(SPACE, "", 950, 9_500))[SPACE, PUBLISH] == Volume(50, 500)
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("persistent://t/n/__change_events", True),
-        ("persistent://t/n/__change_events-partition-3", True),
-        ("persistent://t/n/__transaction_buffer_snapshot", True),
-        ("persistent://t/n/orders-sub__transaction_pending_ack", True),
-        ("persistent://t/n/__orders", False),
-        ("persistent://t/n/orders", False),
-        ("", False),
-    ],
+    "name", ["__change_events", "__transaction_buffer_snapshot", "s__transaction_pending_ack"]
 )
-def test_system_topics_are_known_by_name(name: str, expected: bool) -> None:
-    """Two underscores alone make none: a client can choose such a name."""
-    assert is_system(name) is expected
-
-
-def test_system_topics_are_left_out() -> None:
-    """The broker itself publishes to them."""
+def test_no_name_of_a_topic_is_left_out(name: str) -> None:
+    """Any client may publish there at the broker's own port."""
     book = BrokerBook()
-    read(book, topic("a", 5), topic("__change_events", 5))
-    found = read(book, topic("a", 5), topic("__change_events", 900))
-    assert found[SPACE].published == PublishedCount()
+    read(book, topic(name, 5, 50))
+    assert read(book, topic(name, 900, 9_000))[SPACE, PUBLISH] == Volume(895, 8_950)
 
 
-def test_topics_without_a_producer_at_the_gate_are_inspected_first() -> None:
-    """Their growth came another way; then those that grew most."""
-    names = [f"persistent://t/n/{number}" for number in range(9)]
-    increase = Increase(topics={name: 10 * number for number, name in enumerate(names)})
-    found = increase.to_inspect({*names[4:]})
-    assert found == (names[3], names[2], names[1], names[0], names[8])
-    assert len(found) == INSPECTED_MAX
+def test_bus_topics_have_a_row_of_their_own_and_their_neighbours_have_not() -> None:
+    """A namespace as a whole counts for it where the broker lists no topics."""
+    book = BrokerBook([BUS_TOPIC])
+    read(book)
+    found = read(
+        book,
+        TopicCount("ops/bus", BUS_TOPIC, 4, 40),
+        TopicCount("ops/bus", "persistent://ops/bus/other", 2, 20),
+    )
+    assert (found[BUS, PUBLISH], found["ops/bus", PUBLISH]) == (Volume(4, 40), Volume(2, 20))
+    assert read(book, TopicCount("ops/bus", "", 9, 90))[BUS, PUBLISH] == Volume(9, 90)
 
 
 def test_the_gates_first_reading_knows_no_increase() -> None:
     """It may have passed messages before."""
-    book = GateBook()
-    assert book.read({"a": PublishedCount(5, 50)}) == {"a": None}
-    assert book.read({"a": PublishedCount(7, 70), "b": PublishedCount(1, 10)}) == {
-        "a": PublishedCount(2, 20),
-        "b": PublishedCount(1, 10),
-    }
+    book, a, b = GateBook(), ("a", PUBLISH), ("b", DISPATCH)
+    assert book.read({a: Volume(5, 50)}) == {a: None}
+    assert book.read({a: Volume(7, 70), b: Volume(1, 10)}) == {a: Volume(2, 20), b: Volume(1, 10)}
 
 
 def test_a_namespace_that_the_gate_forgot_has_an_unknown_increase() -> None:
-    """Its counter fell, or is gone."""
-    book = GateBook()
-    book.read({"a": PublishedCount(5, 50), "b": PublishedCount(6, 60)})
-    assert book.read({"a": PublishedCount(2, 20)}) == {"a": None, "b": None}
-    assert book.read({"a": PublishedCount(3, 30)}) == {"a": PublishedCount(1, 10)}
+    """Its counter fell, or is gone, and the gate says that it forgot some."""
+    book, a, b = GateBook(), ("a", PUBLISH), ("b", PUBLISH)
+    forgot = {(GATE_FORGOT, PUBLISH): Volume(1, 1)}
+    book.read({a: Volume(5, 50), b: Volume(6, 60)})
+    found = book.read({a: Volume(2, 20)} | forgot)
+    assert (found[a], found[b]) == (None, None)
+    assert book.read({a: Volume(3, 30)} | forgot)[a] == Volume(1, 10)
+
+
+def test_what_a_client_announced_and_never_sent_is_taken_back() -> None:
+    """The gate counts a publish by its head, and gives back what is missing when the client is gone."""
+    book, a = GateBook(), ("a", PUBLISH)
+    book.read({a: Volume(5, 500)})
+    assert book.read({a: Volume(6, 5_000)}) == {a: Volume(1, 4_500)}
+    assert book.read({a: Volume(6, 600)}) == {a: Volume(0, -4_400)}
