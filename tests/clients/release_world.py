@@ -114,9 +114,8 @@ class ReleaseWorld:
         }
 
     def statistics(self, topic: str, kind: str) -> Any:
-        """Ask a sidecar for a persistent topic's `stats` or `partitioned-stats`."""
-        path = f"/admin/v2/{topic.replace('://', '/')}/{kind}"
-        url = self._sidecars.admin_url("broker-1") + path
+        """Ask a broker for a persistent topic's `stats` or `partitioned-stats`."""
+        url = f"{self._cluster.web_url()}/admin/v2/{topic.replace('://', '/')}/{kind}"
         return self._http.get(url, follow_redirects=True).raise_for_status().json()
 
     def play(self, client: Release, namespace: str, *scenes: str) -> list[Outcome]:

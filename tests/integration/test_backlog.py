@@ -87,7 +87,7 @@ def test_ages_agree_with_the_truth_and_with_the_broker(
 def check_age(bench: Bench, topic: str, subscription: str, published_s: float) -> None:
     """Within 1 s of the truth (over REST), 2 s (metric), and one check of the broker's own."""
     owner = bench.topics.owner(topic)
-    stats_url = f"{bench.sidecars.admin_url(owner.name)}/admin/v2/{bench.path(topic)}/stats"
+    stats_url = f"{owner.web_url}/admin/v2/{bench.path(topic)}/stats"
 
     def agrees() -> bool:
         # Before an acknowledgement is seen, any of those with the same oldest message may be named.
@@ -146,9 +146,8 @@ def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect
         return bool(same and abs(ours[age] - theirs[age]) <= CHECK_S + 1)
 
     eventually(ages_agree, "both say the age")
-    url = bench.sidecars.admin_url(owner.name)
-    passed = bench.http.get(f"{url}/admin/v2/{bench.path(topic)}/stats").json()
-    assert passed["backlogQuotaLimitSize"] == 50_000_000
+    stats = bench.http.get(f"{owner.web_url}/admin/v2/{bench.path(topic)}/stats").json()
+    assert stats["backlogQuotaLimitSize"] == 50_000_000
 
     def metrics_agree() -> bool:
         ours, theirs = (
@@ -251,9 +250,7 @@ def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect:
         "partitions have the quota of their topic",
     )
     for broker in bench.cluster.brokers:
-        answer = bench.http.get(
-            f"{bench.sidecars.admin_url(broker.name)}/admin/v2/{path}/partitioned-stats"
-        )
+        answer = bench.http.get(f"{broker.web_url}/admin/v2/{path}/partitioned-stats")
         assert "oldestBacklogMessageAgeSeconds" in answer.json()
 
 
