@@ -83,6 +83,11 @@ ROOMS: Final = (
         "ways to a broker: listeners, proxies, WebSocket, functions, migration",
         _integration("addresses", "ways"),
     ),
+    Room(
+        "under-attack",
+        "an honest client beside attackers in a process of their own",
+        ("tests/attacks/test_under_attack.py",),
+    ),
     Room("attacks", "attackers under load, and the clients beside them", ("tests/attacks",)),
     Room("clients", "stock clients of many releases, on brokers of three", ("tests/clients",)),
     Room(
