@@ -34,7 +34,7 @@ RATE = 20.0
 """Messages per second of an honest client."""
 
 PART = 0.6
-"""What it offers of its part of an attacked limit, which it has in common with the attackers."""
+"""The part that it offers of what it may have of an attacked limit, beside the attackers."""
 
 SECONDS = 5.0
 
