@@ -209,11 +209,13 @@ class DispatchLimiter(MeteredLimiter):
             expected: the number of entries that were promised.
             promised: the messages and bytes that were expected of each.
         """
-        units = ((self._messages.meter, messages), (self._bytes.meter, size))
-        return max(
-            meter.span_ns(max(0, tokens - max(1, expected) * min(each, meter.enough)))
-            for (meter, tokens), each in zip(units, promised, strict=True)
-        )
+        of_messages, of_bytes = self._messages.meter, self._bytes.meter
+        count = max(1, expected)
+        messages -= count * min(promised[0], of_messages.enough)
+        size -= count * min(promised[1], of_bytes.enough)
+        if messages <= 0 and size <= 0:
+            return 0
+        return max(of_messages.span_ns(max(0, messages)), of_bytes.span_ns(max(0, size)))
 
     @property
     def instalment(self) -> tuple[int, int]:
@@ -257,8 +259,11 @@ class DispatchLimiter(MeteredLimiter):
     @property
     def debt_ns(self) -> int:
         """The time for which the limit was taken in advance, as of the last decision."""
-        units = ((self._messages, self.counter.messages), (self._bytes, self.counter.bytes))
-        return max(unit.meter.debt_ns(unit.taken(total)) for unit, total in units)
+        messages, size = self._messages, self._bytes
+        return max(
+            messages.meter.debt_ns(messages.taken(self.counter.messages)),
+            size.meter.debt_ns(size.taken(self.counter.bytes)),
+        )
 
     def owed(self, now_ns: int) -> tuple[int, int]:
         """Return the messages and bytes that passed in advance and are not paid for yet."""
