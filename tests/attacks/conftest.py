@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -71,26 +71,20 @@ class Target:
 
     def figure(self, name: str, **labels: str) -> float:
         """A figure of the metrics of `BROKER`'s sidecar, without their prefix; 0 before its first."""
+        return sum(self._figures(name, labels))
+
+    def debt_s(self) -> float:
+        """The longest debt of a group at `BROKER`'s gate, in seconds."""
+        return max(self._figures("debt_seconds", {}), default=0.0)
+
+    def _figures(self, name: str, labels: Mapping[str, str]) -> list[float]:
         text = self.world.http.get(f"{self.world.sidecars.admin_url(BROKER)}/metrics").text
-        return sum(
+        return [
             sample.value
             for family in text_string_to_metric_families(text)
             for sample in family.samples
             if sample.name == f"pulsar_quota_{name}" and labels.items() <= sample.labels.items()
-        )
-
-    def debt_s(self) -> float:
-        """The longest debt of a group at `BROKER`'s gate, in seconds."""
-        text = self.world.http.get(f"{self.world.sidecars.admin_url(BROKER)}/metrics").text
-        return max(
-            (
-                sample.value
-                for family in text_string_to_metric_families(text)
-                for sample in family.samples
-                if sample.name == "pulsar_quota_debt_seconds"
-            ),
-            default=0.0,
-        )
+        ]
 
     def measure(self) -> None:
         """Begin a measurement."""

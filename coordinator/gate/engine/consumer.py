@@ -11,7 +11,7 @@ before the next one takes effect. So several slices may be out at once, as token
 consumer. The reach begins with one slice and doubles with every slice that is used. It ends where all
 consumers together have as many permits out as one alone may have.
 
-What an entry cost beyond what its limit lends, the consumer owes (dispatch.py): it waits in the queue as
+If an entry costs more than its limit lends (dispatch.py), the consumer owes it: it waits in the queue as
 for permits, and pays an instalment in each turn, until it may ask for permits again.
 """
 
@@ -107,7 +107,7 @@ class Consumer(Participant[DispatchLimiter]):
 
     @property
     def needed(self) -> tuple[DispatchLimiter, ...]:
-        """The limiter that it owes most of all, or those that must admit its permits."""
+        """The limiter that it pays off now, or those that must admit its permits."""
         return (next(iter(self._owes)),) if self._owes else self.limiters
 
     @property

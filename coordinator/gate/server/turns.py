@@ -13,9 +13,9 @@ costs about what the read itself does. A decision is a measure of time: large co
 with the clock of Goyal, Vin, Cheng 1996). A clock counts decisions. A turn begins, by that clock, where
 the last one of its connection has ended, or now; it ends as many decisions later as are expected of it.
 The turn that ends first is served first, and the clock shows where it begins. So a client with few
-frames waits for the turn under way and not for those of a hundred clients with many, and who had more
-than its turn, because a frame counted as many, waits longer for the next one. When none waits, what was
-before is forgotten.
+frames waits for the turn under way, and not for the turns of a hundred busy clients. A connection that
+exceeded its turn, because a frame counted as many decisions, waits longer for the next one. When no
+connection waits, earlier turns are forgotten.
 """
 
 from __future__ import annotations

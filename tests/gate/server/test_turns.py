@@ -82,7 +82,7 @@ async def test_after_the_decisions_of_a_pass_nothing_is_decided_until_the_next_o
 
 
 async def test_a_short_read_of_who_had_little_is_decided_at_once() -> None:
-    """Even after the decisions of a pass; a long one waits, and so does who had more than others."""
+    """Even after the decisions of a pass; a long read waits, and so does a connection that had more."""
     turns, story = Turns(), list[str]()
     greedy, honest = Taker(turns, "greedy", story), Taker(turns, "honest", story)
     turns.ask(Taker(turns, "waits", story))
