@@ -7,14 +7,17 @@ reads: that shows what is kept from them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 import pulsar
 import pytest
 
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import Sidecars
 from tests.attacks.callers import Caller
 from tests.attacks.conftest import BROKER, Target
+from tests.integration.world import TENANT, make_world
 
 pytestmark = pytest.mark.cluster
 
@@ -51,18 +54,20 @@ SPELLINGS: list[Callable[[str], str]] = [
 ]
 
 
-@pytest.fixture
-def stored(target: Target) -> Target:
-    """The target, with a subscription and a message that it has not read."""
-    broker = next(b for b in target.world.cluster.brokers if b.name == BROKER)
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(f"pulsar://127.0.0.1:{broker.broker_port}", logger=quiet)
-    try:
-        client.subscribe(target.topic, "s").close()
-        client.create_producer(target.topic, batching_enabled=False).send(CONTENT)
-    finally:
-        client.close()
-    return target
+@pytest.fixture(scope="module")
+def stored(cluster: Cluster, sidecars: Sidecars) -> Iterator[Target]:
+    """A topic of its own, with a subscription and a message that it has not read."""
+    with httpx.Client(trust_env=False, timeout=30.0) as http:
+        target = Target(make_world(cluster, sidecars, http, f"{TENANT}/relayed"))
+        broker = next(b for b in cluster.brokers if b.name == BROKER)
+        quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        client = pulsar.Client(f"pulsar://127.0.0.1:{broker.broker_port}", logger=quiet)
+        try:
+            client.subscribe(target.topic, "s").close()
+            client.create_producer(target.topic, batching_enabled=False).send(CONTENT)
+        finally:
+            client.close()
+        yield target
 
 
 def reads(target: Target) -> dict[str, str]:
