@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
+from deploy.local.state import Broker
 from tests.conftest import Measure
 from tests.integration.world import TENANT, World, eventually, make_world
 
@@ -52,9 +53,14 @@ class Target:
         return self.world.namespace
 
     @property
+    def broker(self) -> Broker:
+        """`BROKER`, with its ports."""
+        return next(b for b in self.world.cluster.brokers if b.name == BROKER)
+
+    @property
     def port(self) -> int:
         """The gate of `BROKER`."""
-        return next(b.gate_port for b in self.world.cluster.brokers if b.name == BROKER)
+        return self.broker.gate_port
 
     def published(self) -> int:
         """The broker's count of messages published to the topic."""
@@ -67,7 +73,7 @@ class Target:
     @property
     def admin_port(self) -> int:
         """The admin API of `BROKER`'s sidecar."""
-        return next(b.admin_port for b in self.world.cluster.brokers if b.name == BROKER)
+        return self.broker.admin_port
 
     def figure(self, name: str, **labels: str) -> float:
         """A figure of the metrics of `BROKER`'s sidecar, without their prefix; 0 before its first."""

@@ -41,7 +41,7 @@ def filled(target: Target, cluster_port: int) -> Target:
 @pytest.fixture
 def cluster_port(target: Target) -> int:
     """The broker's own port."""
-    return next(b.broker_port for b in target.world.cluster.brokers if b.name == BROKER)
+    return target.broker.broker_port
 
 
 def assert_dispatch_held(client: RawClient, since: int, began_s: float, what: str) -> None:

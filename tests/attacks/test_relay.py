@@ -16,7 +16,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from tests.attacks.callers import Caller
-from tests.attacks.conftest import BROKER, Target
+from tests.attacks.conftest import Target
 from tests.integration.world import TENANT, make_world
 
 pytestmark = pytest.mark.cluster
@@ -59,9 +59,8 @@ def stored(cluster: Cluster, sidecars: Sidecars) -> Iterator[Target]:
     """A topic of its own, with a subscription and a message that it has not read."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:
         target = Target(make_world(cluster, sidecars, http, f"{TENANT}/relayed"))
-        broker = next(b for b in cluster.brokers if b.name == BROKER)
         quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.Client(f"pulsar://127.0.0.1:{broker.broker_port}", logger=quiet)
+        client = pulsar.Client(target.broker.service_url, logger=quiet)
         try:
             client.subscribe(target.topic, "s").close()
             client.create_producer(target.topic, batching_enabled=False).send(CONTENT)
@@ -73,7 +72,7 @@ def stored(cluster: Cluster, sidecars: Sidecars) -> Iterator[Target]:
 def reads(target: Target) -> dict[str, str]:
     """Every way by which a broker hands out a message over HTTP."""
     topic = f"/admin/v2/{target.topic.replace('://', '/')}"
-    stats = target.world.http.get(f"{_web(target)}{topic}/internalStats").json()
+    stats = target.world.http.get(f"{target.broker.web_url}{topic}/internalStats").json()
     ledger = stats["ledgers"][-1]["ledgerId"]
     return {
         "position": f"{topic}/subscription/s/position/1",
@@ -99,22 +98,18 @@ def writes(target: Target) -> list[str]:
     ]
 
 
-def _web(target: Target) -> str:
-    return next(b.web_url for b in target.world.cluster.brokers if b.name == BROKER)
-
-
 def test_no_request_reads_a_message(stored: Target) -> None:
     """A broker answers each path with the message; a sidecar in no spelling and by no method."""
     caller = Caller(stored.admin_port)
     for name, path in reads(stored).items():
-        direct = stored.world.http.get(_web(stored) + path)
+        direct = stored.world.http.get(stored.broker.web_url + path)
         assert CONTENT in direct.content, (name, direct.text)
         for spelled, method in itertools.product(SPELLINGS, METHODS):
             refused = caller.ask(method, spelled(path))
             assert refused.status in (400, 403, 404, 405), (method, spelled(path), refused.text)
             assert CONTENT.decode() not in refused.text
         told = caller.ask("GET", path, headers=OVERRIDES)
-        assert (told.status, told.reason.split(": ")[-1]) == (403, _web(stored)), told.text
+        assert (told.status, told.reason.split(": ")[-1]) == (403, stored.broker.web_url), told.text
     assert stored.dispatched() == 0
 
 
@@ -127,15 +122,16 @@ def test_no_request_stores_a_message(stored: Target) -> None:
             refused = caller.ask(method, spelled(path), body)
             assert refused.status in (400, 403, 404, 405), (method, spelled(path), refused.text)
         told = caller.ask("POST", path, body, OVERRIDES)
-        assert (told.status, told.reason.split(": ")[-1]) == (403, _web(stored)), told.text
+        assert (told.status, told.reason.split(": ")[-1]) == (403, stored.broker.web_url), told.text
     assert _kept(stored) == before
 
 
 def _kept(target: Target) -> tuple[int, list[str], int]:
     http, topic = target.world.http, f"/admin/v2/{target.topic.replace('://', '/')}"
-    stats = http.get(f"{_web(target)}{topic}/internalStats").json()
+    stats = http.get(f"{target.broker.web_url}{topic}/internalStats").json()
     schema = http.get(
-        f"{_web(target)}/admin/v2/schemas/{target.namespace}/t/schema", follow_redirects=True
+        f"{target.broker.web_url}/admin/v2/schemas/{target.namespace}/t/schema",
+        follow_redirects=True,
     )
     assert schema.status_code == httpx.codes.NOT_FOUND
     return stats["entriesAddedCounter"], sorted(stats["cursors"]), stats["numberOfEntries"]

@@ -94,7 +94,8 @@ def test_an_honest_client_goes_on_under_attack(
     on_limit = way in ON_LIMITS
     topic = target.topic if on_limit else free_world.topic_of[BROKER]
     gate = target.world.sidecars.gate(BROKER).pid
-    rate = PART * LIMIT / (1 + WAYS[way][1] * strength) if on_limit else RATE
+    clients = 1 + WAYS[way][1] * strength
+    rate = PART * LIMIT / clients if on_limit else RATE
     honest = Honest(target.port, topic, rate)
     try:
         honest.publish(1.0)
@@ -105,7 +106,7 @@ def test_an_honest_client_goes_on_under_attack(
         honest.close()
 
     name = f"{way}, {strength} x"
-    turn_ms = 1000 * (1 + WAYS[way][1] * strength) / LIMIT if on_limit else 0.0
+    turn_ms = 1000 * clients / LIMIT if on_limit else 0.0
     bound_ms = max(50.0, 5 * p99_ms(before), turn_ms)
     measured(f"{name}: p99 of an honest client", p99_ms(under), "ms", most=bound_ms)
     measured(f"{name}: what it gets of its part", len(under) / SECONDS / rate, least=0.8)
