@@ -29,6 +29,7 @@ from coordinator.gate.protocol.frames import (
     SEND_RECEIPT,
     SUCCESS,
     MalformedFrame,
+    read_fields,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.runs import RunHandler
@@ -49,6 +50,13 @@ _RESPONSES: Final[Mapping[int, int]] = {
     74: 1,  # SCALABLE_TOPIC_SUBSCRIBE_RESPONSE
 }
 """The field of the request id, by type, of answers to requests about no participant."""
+
+_ERROR_CODES: Final[Mapping[int, int]] = {
+    40: 2,  # GET_OR_CREATE_SCHEMA_RESPONSE
+    53: 4,  # ADD_PARTITION_TO_TXN_RESPONSE
+    55: 4,  # ADD_SUBSCRIPTION_TO_TXN_RESPONSE
+}
+"""The field of the error, by type, of answers to requests that have the broker store something."""
 
 _LOOKUP_RESPONSES: Final[Mapping[int, int]] = {
     33: 1,  # GET_TOPICS_OF_NAMESPACE_RESPONSE
@@ -102,7 +110,7 @@ class BrokerAnswers:
             CLOSE_CONSUMER: self._on_consumer_closed,
         }
         handlers |= self._addresses.handlers()
-        handlers |= {kind: self._on_response(field) for kind, field in _RESPONSES.items()}
+        handlers |= {kind: self._on_response(kind, field) for kind, field in _RESPONSES.items()}
         return handlers | {
             kind: self._on_lookup_response(field) for kind, field in _LOOKUP_RESPONSES.items()
         }
@@ -191,9 +199,15 @@ class BrokerAnswers:
         request_id, ready = commands.read_producer_success(data, body, command_end)
         return self._succeeded(request_id) if ready else _PASSES
 
-    def _on_response(self, field: int) -> Handler:
+    def _on_response(self, kind: int, field: int) -> Handler:
+        of_error = _ERROR_CODES.get(kind)
+
         def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
-            return self._succeeded(commands.read_number(data, body, end, field))
+            fields = read_fields(data, body, end)
+            request_id = commands.number_of(fields, field)
+            if of_error in fields:
+                return self._ended(self._participants.refused(request_id))
+            return self._succeeded(request_id)
 
         return handle
 

@@ -13,6 +13,8 @@
 * **SENDs that have waited for as long as their limit holds any** are refused; see ``OverdueSends``.
 * **The held SENDs of a producer that ends** are dropped: the broker would answer them with an error, and
   the client, which has no receipt, sends them again. Commands that waited behind them go to the broker.
+* **Commands that have the broker store something else**, schemas and markers of transactions, are paid
+  for, too, and wait in an order of their own; see ``StoringCommands``.
 * **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
 """
 
@@ -26,11 +28,13 @@ from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
+from coordinator.gate.engine.storing import StoringCommands
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.contents import Storing
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.stream import FrameVerdict
@@ -103,7 +107,16 @@ class HoldBuffer:
             grant=self._grant,
             permitted=self._ask,
             exempted=exempted,
+            settled=lambda request_id, done: self._storing.answered(request_id, stored=done),
             client_of=queue.client_of,
+        )
+        self._storing = StoringCommands(
+            groups,
+            queue,
+            self.participants,
+            send=self._pass_command,
+            count_held=self._count_held,
+            now_ns=lambda: self.now_ns,
         )
         self.throttle = Throttle(counters.throttles)
         #: The time of the call that is being handled.
@@ -137,6 +150,20 @@ class HoldBuffer:
             if producer.held:
                 self.throttle.count(producer.reason)
         return FrameVerdict.TAKEN
+
+    def must_wait(self, storing: Storing) -> bool:
+        """Return whether a command is to be paid for, or waits behind one that is."""
+        return self._storing.is_due(storing)
+
+    def has_room_for_command(self, size: int) -> bool:
+        """Return whether a command of this size may be held; stop reading if not."""
+        return self._has_room(size + HELD_FRAME_OVERHEAD)
+
+    def hold_command(self, frame: bytes, storing: Storing) -> None:
+        """Hold a command until what it has the broker store is paid for, at once if it can be."""
+        reason = self._storing.hold(frame, storing)
+        if reason is not None:
+            self.throttle.count(reason)
 
     def has_room_for_unfinished(self, size: int) -> bool:
         """Return whether this much of an unfinished frame may be kept; stop reading if not."""
@@ -206,6 +233,7 @@ class HoldBuffer:
     def reattach(self) -> None:
         """Resolve the groups of all participants again; those that wait, wait for the new groups."""
         role = self.participants.role
+        self._storing.reattach()
         for consumer in self.participants.consumers.values():
             groups = self.participants.groups_of(consumer, self.now_ns)
             if not consumer.counts_for(groups):
@@ -253,6 +281,7 @@ class HoldBuffer:
             self.end(producer)
         for consumer in tuple(self.participants.consumers.values()):
             self.end(consumer)
+        self._storing.close()
         self._buffer.forget(self._released)
         self.count_unfinished(0)
 
@@ -295,6 +324,10 @@ class HoldBuffer:
         if cost is not None:
             self.participants.unanswered += 1
             self.tell_debts(producer, cost.messages, cost.size)
+        self._send(frame)
+        self._released()
+
+    def _pass_command(self, frame: bytes) -> None:
         self._send(frame)
         self._released()
 

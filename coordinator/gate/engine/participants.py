@@ -58,6 +58,7 @@ class _Does(Enum):
     OPEN = "opens its id"
     CLOSE = "closes it, whatever is answered"
     UNSUBSCRIBE = "closes it if it succeeds"
+    ASK = "concerns no id"
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +108,7 @@ class Participants:
         grant: sends the broker a FLOW for a consumer id with this number of permits.
         permitted: told of a consumer that was given permits before the broker accepted it.
         exempted: told of a producer that replicates, once the broker has accepted it.
+        settled: told of an answered request's id, and whether the broker did what it asks for.
         client_of: returns the turns that the connections of a role share.
     """
 
@@ -121,6 +123,7 @@ class Participants:
         grant: Callable[[int, int], None],
         permitted: Callable[[Consumer], None],
         exempted: Callable[[ProducerCommand], None],
+        settled: Callable[[int, bool], None],
         client_of: Callable[[str], ClientTurns],
     ) -> None:
         self._groups = groups
@@ -132,27 +135,27 @@ class Participants:
         self._grant = grant
         self._permitted = permitted
         self._exempted = exempted
+        self._settled = settled
         self._slots: dict[_Key, _Slot] = {}
-        #: None for a request that concerns no id.
-        self._requests: OutstandingRequests[_Request | None] = OutstandingRequests()
+        self._requests: OutstandingRequests[_Request] = OutstandingRequests()
         #: The last closed ids of producers and of consumers.
         self._closed: dict[_Key, None] = {}
         #: SENDs that the broker has and has not answered, of all producers.
         self.unanswered = 0
         #: The role of the client, and the turns that it shares with all of that role.
         self.role = ANONYMOUS
-        self._client = client_of(ANONYMOUS)
+        self.client = client_of(ANONYMOUS)
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
 
     def set_role(self, role: str) -> None:
         """Share the turns of this role from now on; its groups are resolved by ``reattach``."""
         self.role = role
-        self._client = self._client_of(role)
+        self.client = self._client_of(role)
         for producer in self.producers.values():
-            producer.client = self._client
+            producer.client = self.client
         for consumer in self.consumers.values():
-            consumer.client = self._client
+            consumer.client = self.client
 
     # Requests of the client
 
@@ -229,7 +232,7 @@ class Participants:
         Raises:
             MalformedFrame: the request id is in use.
         """
-        self._requests.open(request_id, None)
+        self._requests.open(request_id, _Request(_Does.ASK, None))
 
     def look_up(self, request_id: int) -> None:
         """Take a request of the lookup service, whose requests are numbered apart.
@@ -264,6 +267,8 @@ class Participants:
             MalformedFrame: it is not clear whether the broker made a participant.
         """
         request = self._requests.succeeded(request_id)
+        if request is not None:
+            self._settled(request_id, True)
         if request is None or request.slot is None:
             return None
         if request.does is _Does.OPEN:
@@ -275,11 +280,17 @@ class Participants:
         """Take an ERROR; return the participant that it ends."""
         return self._refused(self._requests.failed(request_id), request_id)
 
+    def refused(self, request_id: int) -> Producer | Consumer | None:
+        """Take an answer other than ERROR that refuses a request; return the participant that it ends."""
+        return self._refused(self._requests.succeeded(request_id), request_id)
+
     def looked_up(self, request_id: int) -> Producer | Consumer | None:
         """Take an answer of the lookup service; return the participant that it shows to be ended."""
         return self._refused(self._requests.lookup_succeeded(request_id), request_id)
 
     def _refused(self, request: _Request | None, request_id: int) -> Producer | Consumer | None:
+        if request is not None:
+            self._settled(request_id, False)
         if request is None or request.slot is None:
             return None
         if request.does is _Does.CLOSE:
@@ -314,7 +325,7 @@ class Participants:
         producer = self._producer_type(
             command.producer_id,
             command.topic,
-            self._client,
+            self.client,
             remote=remote,
             forward=self._forward,
             overdue=self._overdue,
@@ -341,7 +352,7 @@ class Participants:
             command.consumer_id,
             command.topic,
             command.subscription,
-            self._client,
+            self.client,
             shared=command.kind in _SHARED,
             grant=self._grant,
         )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.topics import TopicName
+from coordinator.gate.engine import command_order
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.hold_buffer import HoldBuffer
 from coordinator.gate.engine.producer import Cost, Producer
@@ -184,7 +185,7 @@ class ClientRequests:
         participants = self._participants
         handlers |= {kind: _reading(message) for kind, message in _WATCHES.items()}
         handlers |= {kind: _asking(participants.ask, *known) for kind, known in _REQUESTS.items()}
-        return handlers | {
+        return command_order.in_order(handlers, self._holding) | {
             kind: _asking(participants.look_up, *known) for kind, known in _LOOKUPS.items()
         }
 

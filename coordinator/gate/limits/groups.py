@@ -11,7 +11,7 @@ finds no participant and no new count. Counts of a group that is not awake are c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.model import (
@@ -26,6 +26,7 @@ from coordinator.core.topics import TopicName, names_scalable
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.delayed import DelayedMessages
 from coordinator.gate.limits.group import Group
+from coordinator.gate.limits.known_contents import KnownContents
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import BURST_NS
 from coordinator.gate.limits.modes import DEFAULT_MODES, Modes
@@ -79,6 +80,7 @@ class GroupTable:
         self.roles = RoleCounters()
         self.subscribe_rate = SubscribeRate()
         self.unknown_topics = UnknownTopics(pass_=unknown_topics_pass)
+        self.known_contents = KnownContents()
 
     def group(self, name: str) -> Group:
         """Return the group of this name."""
@@ -105,6 +107,12 @@ class GroupTable:
         """Pass on the news of a group to the listener; see ``GateListener``."""
         self._awake[group] = self._groups[group]
         self._listener.participants_changed(group, monitoring_class, count)
+
+    def wake(self, groups: Iterable[Group]) -> None:
+        """Collect the counts of groups that get some without a participant."""
+        for group in groups:
+            if self._groups.get(group.name) is group:
+                self._awake[group.name] = group
 
     def set_limits(self, name: str, limits: Rates, now_ns: int, *, leased: bool = False) -> Group:
         """Limit a group from now on, by a leased limit until the lease ends; return the group."""

@@ -1,0 +1,131 @@
+"""What a client's command has a broker store beside messages: schemas, properties and markers.
+
+A broker keeps a schema, and the properties of a producer or a subscription, once: a command that brings
+what it has stores nothing. So these have a *key*, by which the gate knows them again. A transaction ends
+with a marker in every partition that was added to it, and with one in the log of every subscription: each
+time anew, without a key.
+
+Read are commands in canonical form alone (frames.py); other handlers refuse the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from coordinator.gate.protocol.frames import (
+    ADD_PARTITION_TO_TXN,
+    ADD_SUBSCRIPTION_TO_TXN,
+    GET_OR_CREATE_SCHEMA,
+    PRODUCER,
+    SUBSCRIBE,
+    each_field,
+)
+
+MARKER_BYTES: Final = 64
+"""A marker's entry, as brokers write it: its metadata and the ids of its transaction."""
+
+STORING: Final = (
+    PRODUCER, SUBSCRIBE, GET_OR_CREATE_SCHEMA, ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN,
+)  # fmt: skip
+"""The commands that have a broker store something."""
+
+_REQUEST_ID: Final = {
+    PRODUCER: 3,
+    SUBSCRIBE: 5,
+    GET_OR_CREATE_SCHEMA: 1,
+    ADD_PARTITION_TO_TXN: 1,
+    ADD_SUBSCRIPTION_TO_TXN: 1,
+}
+_TOPIC: Final = {PRODUCER: 1, SUBSCRIBE: 1, GET_OR_CREATE_SCHEMA: 2}
+_SCHEMA: Final = {PRODUCER: 7, SUBSCRIBE: 12, GET_OR_CREATE_SCHEMA: 3}
+_PROPERTIES: Final = {PRODUCER: (6,), SUBSCRIBE: (10, 18)}
+_SUBSCRIPTION: Final = 2
+_IN_TRANSACTION: Final = 4
+_SCHEMA_DATA, _SCHEMA_PROPERTIES = 3, 5
+
+
+class Content(NamedTuple):
+    """What a broker stores for one topic.
+
+    Args:
+        topic: the topic.
+        messages: entries of the topic that hold it.
+        size: in bytes.
+        key: the same for the same content; empty if it is stored anew each time.
+    """
+
+    topic: str
+    messages: int
+    size: int
+    key: bytes = b""
+
+
+class Storing(NamedTuple):
+    """A request, and what it has the broker store."""
+
+    request_id: int
+    contents: tuple[Content, ...]
+
+
+NOTHING: Final = Storing(0, ())
+
+
+def read_storing(kind: int, data: bytes, start: int, end: int) -> Storing:
+    """Read what a command has a broker store.
+
+    Raises:
+        MalformedFrame: a field runs past the end of the command.
+    """
+    fields = list(each_field(data, start, end))
+    request_id = next((v for n, v in fields if n == _REQUEST_ID[kind] and isinstance(v, int)), 0)
+    read = _markers if kind in (ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN) else _kept
+    return Storing(request_id, tuple(read(kind, fields)))
+
+
+def _markers(kind: int, fields: list[tuple[int, int | bytes]]) -> Iterator[Content]:
+    values = [v for number, v in fields if number == _IN_TRANSACTION and isinstance(v, bytes)]
+    if kind == ADD_SUBSCRIPTION_TO_TXN:
+        parts = (dict(each_field(value, 0, len(value))) for value in dict.fromkeys(values))
+        values = [topic for part in parts if isinstance(topic := part.get(1), bytes)]
+    else:
+        values = list(dict.fromkeys(values))
+    for value in values:
+        yield Content(_text(value), 1, MARKER_BYTES)
+
+
+def _kept(kind: int, fields: list[tuple[int, int | bytes]]) -> Iterator[Content]:
+    topic = _last(fields, _TOPIC[kind])
+    schema = _last(fields, _SCHEMA[kind])
+    if schema and _has_data(schema):
+        yield Content(_text(topic), 1, len(schema), _key(topic, schema))
+    wanted = _PROPERTIES.get(kind, ())
+    properties = [v for number, v in fields if number in wanted and isinstance(v, bytes)]
+    if properties:
+        owner = _last(fields, _SUBSCRIPTION) if kind == SUBSCRIBE else b""
+        size = sum(map(len, properties))
+        yield Content(_text(topic), 0, size, _key(topic, b"properties", owner, *properties))
+
+
+def _has_data(schema: bytes) -> bool:
+    return any(
+        number in (_SCHEMA_DATA, _SCHEMA_PROPERTIES) and value
+        for number, value in each_field(schema, 0, len(schema))
+    )
+
+
+def _last(fields: list[tuple[int, int | bytes]], wanted: int) -> bytes:
+    values = [value for number, value in fields if number == wanted and isinstance(value, bytes)]
+    return values[-1] if values else b""
+
+
+def _key(*parts: bytes) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")
