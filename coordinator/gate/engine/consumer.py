@@ -133,24 +133,35 @@ class Consumer(Participant[DispatchLimiter]):
         """Keep permits that the client gave; the broker's count is an int32 and ends there, too."""
         self.withheld = min(self.withheld + permits, PERMITS_MAX)
 
-    def passed(self, entries: Entries, now_ns: int) -> bool:
-        """Count entries that pass to the client, and learn their size; tell whether they cost less."""
+    def passed(self, entries: Entries, now_ns: int) -> tuple[bool, bool]:
+        """Count entries that pass to the client, and learn their size.
+
+        Returned is whether they cost less than was promised, and whether they cost any limit more.
+        """
         expected = min(entries.entries, self._expected)
         kept = (expected * self._promised[0], expected * self._promised[1])
         largest = (entries.most_messages, entries.largest)
+        cost_more = False
         for limiter in self.limiters:
             limiter.passed(entries.messages, entries.size, largest, now_ns)
             limiter.keep(*kept)
-            self._charge(limiter, entries, expected)
+            cost_more |= self._charge(limiter, entries, expected)
         self._expected -= expected
         # Raise the estimate at once and lower it slowly: too small an estimate sends out too many
         # permits.
         self._entry_messages = max(largest[0], (3 * self._entry_messages + largest[0]) >> 2)
         self._entry_bytes = max(largest[1], (3 * self._entry_bytes + largest[1]) >> 2)
-        return entries.messages < kept[0] or entries.size < kept[1]
+        return entries.messages < kept[0] or entries.size < kept[1], cost_more
 
-    def _charge(self, limiter: DispatchLimiter, entries: Entries, expected: int) -> None:
-        """Charge what entries cost beyond what was promised: to its turn, or to itself what is lent."""
+    def _charge(self, limiter: DispatchLimiter, entries: Entries, expected: int) -> bool:
+        """Charge what entries cost beyond what was promised: to its turn, or to itself what is lent.
+
+        Returned is whether they cost more.
+        """
+        if expected == entries.entries and not limiter.beyond_ns(
+            entries.messages, entries.size, expected, self._promised
+        ):
+            return False
         messages, size = limiter.lend(entries.messages, entries.size)
         if messages or size:
             owed = self._owes.get(limiter, (0, 0))
@@ -161,6 +172,7 @@ class Consumer(Participant[DispatchLimiter]):
         if beyond_ns:
             served_ns = self.served_until_ns.get(limiter, 0)
             self.served_until_ns[limiter] = self.client.add(limiter, served_ns, beyond_ns)
+        return True
 
     def ask(self, queue: AdmissionQueue, now_ns: int) -> None:
         """Wait in the queue for the next slice of permits, if it is due, or to pay what it owes."""

@@ -223,8 +223,9 @@ class HoldBuffer:
 
     def shape(self, consumer: Consumer, entries: Entries) -> None:
         """Count entries that pass to a limited consumer, and ask for its next permits."""
-        cost_less = consumer.passed(entries, self.now_ns)
-        self.tell_debts(consumer, entries.most_messages, entries.largest)
+        cost_less, cost_more = consumer.passed(entries, self.now_ns)
+        if cost_more:
+            self.tell_debts(consumer, entries.most_messages, entries.largest)
         consumer.ask(self._queue, self.now_ns)
         if cost_less:
             for limiter in consumer.limiters:
