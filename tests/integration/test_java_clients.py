@@ -16,14 +16,10 @@ import pulsar
 import pytest
 
 from benchmarks.gate_process import TENANT, running
-from deploy.local import jars
 from deploy.local.cluster import Cluster
-from deploy.local.commands import JavaRuntime
-from deploy.local.configuration import CLUSTER_NAME
-from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
+from tests.integration.transactions import coordinating
 from tests.integration.world import World
-from tests.pulsar_version import pulsar_version
 
 pytestmark = pytest.mark.cluster
 
@@ -95,36 +91,11 @@ def test_pulsar_client_sends_and_receives_on_partitions(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of one broker that coordinates transactions."""
-    directory: Path = tmp_path_factory.mktemp("transactions")
-    settings = {"transactionCoordinatorEnabled": "true"}
-    options = ClusterOptions(
-        state_dir=directory,
-        brokers=1,
-        pulsar=pulsar_version(),
-        broker_settings=settings,
-        quick=True,
-    )
-    with Cluster.start(options) as cluster:
-        topics = Topics(cluster.brokers)
-        topics.create_tenant(TENANT)
-        topics.create_namespace(f"{TENANT}/limited", bundles=4)
-        set_up_coordinators(cluster)
+    """A cluster of one broker that coordinates transactions, with a namespace."""
+    with coordinating(tmp_path_factory.mktemp("transactions")) as cluster:
+        Topics(cluster.brokers).create_tenant(TENANT)
+        Topics(cluster.brokers).create_namespace(f"{TENANT}/limited", bundles=4)
         yield cluster
-
-
-def set_up_coordinators(cluster: Cluster) -> None:
-    """Pulsar's own ``initialize-transaction-coordinator-metadata``."""
-    library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
-    logging = cluster.state_dir / "conf" / "log4j2.xml"
-    store = ("--configuration-store", f"zk:{cluster.state.zookeeper_connect}")
-    count = ("--initial-num-transaction-coordinators", "1")
-    command = JavaRuntime(Path(cluster.state.java), library, logging).command(
-        ["-Xmx128m"],
-        "org.apache.pulsar.PulsarTransactionCoordinatorMetadataSetup",
-        ["--cluster", CLUSTER_NAME, *store, *count],
-    )
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
 @pytest.mark.verify
