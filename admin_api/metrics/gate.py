@@ -111,7 +111,7 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield counter(
         "gate_dropped_frames",
-        "Held frames dropped because their producer was closed; clients resend them.",
+        "Held frames that were dropped because their producer was closed or has begun anew.",
         figures.dropped_frames,
     )
     yield counter(

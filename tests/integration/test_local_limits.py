@@ -23,6 +23,7 @@ pytestmark = pytest.mark.cluster
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]
 ADMITTED = "pulsar_quota_admitted_messages_total"
+DROPPED = "pulsar_quota_gate_dropped_frames_total"
 PUBLISH, DISPATCH = "publishRateInMsgs", "dispatchRateInMsgs"
 KINDS = {
     "Exclusive": (pulsar.ConsumerType.Exclusive, 1),
@@ -86,6 +87,37 @@ def test_nothing_passes_a_limit_of_zero_until_it_is_lifted(world: World, connect
     world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1}, at="broker-2")
     eventually(lambda: receipts == [pulsar.Result.Ok] * 100, "all have their receipts")
     assert world.topics.counters(topic).messages_in == 100
+
+
+def test_what_a_closing_producer_is_told_has_failed_is_never_published(
+    world: World, connect: Connect
+) -> None:
+    """Its close is answered while all it sent is held; its name is free at once; the limit loses nothing."""
+    world.limit(publishRateInMsgs=0)
+    come_to(world, 0, 0, 0)
+    topic = world.topic_of["broker-1"]
+    client = connect(world.sidecars.service_url)
+    results: list[pulsar.Result] = []
+
+    def send(messages: int) -> pulsar.Producer:
+        producer = client.create_producer(topic, producer_name="orders", batching_enabled=False)
+        for _ in range(messages):
+            producer.send_async(b"x", lambda result, _: results.append(result))
+        return producer
+
+    dropped = sample(world, "broker-1", DROPPED)
+    producer = send(200)
+    eventually(lambda: held(world) == 200, "all are held")
+    producer.close()
+    assert results == [pulsar.Result.AlreadyClosed] * 200
+    eventually(lambda: held(world) == 0, "none is held")
+    assert sample(world, "broker-1", DROPPED) - dropped == 200
+
+    again = send(1)
+    world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1}, at="broker-2")
+    eventually(lambda: results[200:] == [pulsar.Result.Ok], "it has its receipt")
+    assert world.topics.counters(topic).messages_in == 1
+    again.close()
 
 
 def test_a_bus_topic_through_a_gate_is_limited_like_any_other(

@@ -21,7 +21,7 @@ class GateCounters:
         unknown_commands: commands of a later Pulsar that passed, by the number of their type.
         pauses: how often a connection was not read because it could hold no more.
         keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
-        dropped_frames: held frames dropped because their producer was closed; clients resend them.
+        dropped_frames: held frames that were dropped because their producer was closed or has begun anew.
         replicated_messages: messages of geo-replication, which is exempt.
         replicated_bytes: bytes of geo-replication.
     """

@@ -41,7 +41,7 @@ class DelayingProducer(Producer):
         client: ClientTurns,
         *,
         remote: str | None,
-        forward: Callable[[Producer, bytes, Cost | None], None],
+        forward: Callable[[Producer, bytes, Cost], None],
         overdue: Callable[[Producer, int], None],
     ) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
 """Hold SENDs that wait for tokens, and withhold permits, for one connection.
 
-* **SENDs** that the limits refuse are held, and so is every later frame of their producer, its
-  CLOSE_PRODUCER included. Order within a producer is therefore the order of arrival.
+* **SENDs** that the limits refuse are held, and so is every later SEND of their producer. Order within a
+  producer is therefore the order of arrival.
 * **Held bytes are bounded** per connection and on all of them together, the memory that holding a frame
   takes beside its bytes included, and so are SENDs without an answer; see ``throttle``. Of a large frame
   that must arrive in full before it can be held, what has arrived counts. A frame that does not fit is
@@ -11,8 +11,9 @@
 * **A topic may be closed to publishes** for a time (its backlog exceeds its quota): they are held, or
   answered with the error that clients know for it.
 * **SENDs that have waited for as long as their limit holds any** are refused; see ``OverdueSends``.
-* **The held SENDs of a producer that ends** are dropped: the broker would answer them with an error, and
-  the client, which has no receipt, sends them again. Commands that waited behind them go to the broker.
+* **The held SENDs of a producer that ends** are dropped, as soon as its client asks to close it, and what
+  was paid of them is given back. The client fails what has no receipt when it closes; sent later, it
+  would be published although its sender was told otherwise (apache/pulsar#23761).
 * **Commands that have the broker store something else**, schemas and markers of transactions, are paid
   for, too, and wait in an order of their own; see ``StoringCommands``.
 * **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
@@ -131,11 +132,11 @@ class HoldBuffer:
         return pending_max is None or self.participants.unanswered + frames <= pending_max
 
     def hold(
-        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost | None
+        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost
     ) -> FrameVerdict | int:
-        """Hold a frame, if there is room for it; a command other than SEND needs no tokens."""
+        """Hold a SEND, if there is room for it."""
         refusal = producer.refusal
-        if refusal and cost is not None:
+        if refusal:
             self._refuse(producer, cost, refusal)
             return FrameVerdict.DISCARD
         if frame_end > len(data):
@@ -268,13 +269,12 @@ class HoldBuffer:
         self.participants.remove(participant)
 
     def drop_held(self, producer: Producer) -> None:
-        """Drop held SENDs; the commands that waited behind them go to the broker."""
+        """Drop held SENDs."""
         self._queue.withdraw(producer, self.now_ns)
         self.overdue.forget(producer)
         self._count_held(-producer.held_bytes)
         self._counters.dropped_frames += len(producer.held)
-        for frame in producer.drop_held():
-            self._send(frame)
+        producer.drop_held()
 
     def close(self) -> None:
         """Remove all participants, because the connection is closed."""
@@ -298,8 +298,7 @@ class HoldBuffer:
         """Answer all held SENDs with errors; no later frame may be answered before them."""
         refusal = producer.refusal
         for held in producer.held:
-            if held.cost is not None:
-                self._refuse(producer, held.cost, refusal)
+            self._refuse(producer, held.cost, refusal)
         self.drop_held(producer)
 
     @property
@@ -320,11 +319,10 @@ class HoldBuffer:
                 advance = Advance(self.participants.role, participant.topic, messages, size)
                 self._indebted(limiter, advance)
 
-    def _forward(self, producer: Producer, frame: bytes, cost: Cost | None) -> None:
+    def _forward(self, producer: Producer, frame: bytes, cost: Cost) -> None:
         self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
-        if cost is not None:
-            self.participants.unanswered += 1
-            self.tell_debts(producer, cost.messages, cost.size)
+        self.participants.unanswered += 1
+        self.tell_debts(producer, cost.messages, cost.size)
         self._send(frame)
         self._released()
 

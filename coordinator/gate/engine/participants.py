@@ -103,7 +103,7 @@ class Participants:
         groups: resolves their topics.
         producer_type: makes the producers.
         participants_max: most producers and consumers together.
-        forward: takes a frame that a producer releases, and its cost; None is a command.
+        forward: takes a frame that a producer releases, and its cost.
         overdue: told of a producer whose first held message is overdue, and the time.
         grant: sends the broker a FLOW for a consumer id with this number of permits.
         permitted: told of a consumer that was given permits before the broker accepted it.
@@ -118,7 +118,7 @@ class Participants:
         *,
         producer_type: type[Producer],
         participants_max: int,
-        forward: Callable[[Producer, bytes, Cost | None], None],
+        forward: Callable[[Producer, bytes, Cost], None],
         overdue: Callable[[Producer, int], None],
         grant: Callable[[int, int], None],
         permitted: Callable[[Consumer], None],

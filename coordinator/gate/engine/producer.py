@@ -1,4 +1,4 @@
-"""A producer of a connection, and its held frames: SENDs in order, and commands behind them."""
+"""A producer of a connection, and its held SENDs, in order."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Cost(NamedTuple):
 
 
 class _HeldFrame(NamedTuple):
-    """A held frame; a command that waits behind its producer's SENDs needs no tokens."""
+    """A held SEND."""
 
     frame: bytes
-    cost: Cost | None
+    cost: Cost
     since_ns: int
 
 
@@ -70,7 +70,7 @@ class Producer(Participant[PublishLimiter]):
         client: the turns of its client.
         remote: the cluster that it replicates from, whose group alone it counts against; None if it does
             not replicate.
-        forward: takes a released frame of a producer, and its cost; None is a command.
+        forward: takes a released frame of a producer, and its cost.
         overdue: told of a held message that has waited for the patience of its limiter, and the time.
     """
 
@@ -85,7 +85,7 @@ class Producer(Participant[PublishLimiter]):
         client: ClientTurns,
         *,
         remote: str | None,
-        forward: Callable[[Producer, bytes, Cost | None], None],
+        forward: Callable[[Producer, bytes, Cost], None],
         overdue: Callable[[Producer, int], None],
     ) -> None:
         super().__init__(topic, client, exempt=remote is not None)
@@ -93,7 +93,7 @@ class Producer(Participant[PublishLimiter]):
         self.producer_id = producer_id
         self._forward = forward
         self._overdue = overdue
-        #: In order of arrival; the first one is a SEND.
+        #: In order of arrival.
         self.held: deque[_HeldFrame] = deque()
         self.held_bytes = 0
         #: Messages and bytes of the first held frame that are already paid for.
@@ -137,18 +137,13 @@ class Producer(Participant[PublishLimiter]):
         return not self.next.is_chunk and self._paid == (0, 0)
 
     def refuse_first(self) -> tuple[int, Cost]:
-        """Drop the first held message; return the bytes that it took, and its cost.
-
-        Commands that waited behind it pass.
-        """
+        """Drop the first held message; return the bytes that it took, and its cost."""
         frame, cost, _ = self.held.popleft()
-        assert cost is not None, "the first one is a SEND"
         held_bytes = len(frame) + HELD_FRAME_OVERHEAD
         self.held_bytes -= held_bytes
-        self._forward_commands()
         return held_bytes, cost
 
-    def hold(self, frame: bytes, cost: Cost | None, now_ns: int) -> None:
+    def hold(self, frame: bytes, cost: Cost, now_ns: int) -> None:
         """Hold a frame behind those that are already held."""
         self.held.append(_HeldFrame(frame, cost, now_ns))
         self.held_bytes += len(frame) + HELD_FRAME_OVERHEAD
@@ -167,41 +162,30 @@ class Producer(Participant[PublishLimiter]):
     @property
     def next(self) -> Cost:
         """The cost of the first held message."""
-        cost = self.held[0].cost
-        assert cost is not None, "the first one is a SEND"
-        return cost
+        return self.held[0].cost
 
     def release(self) -> bool:
-        """Forward the first held frame if it is paid for, and tell whether more are held.
-
-        Commands that waited behind it pass with it.
-        """
+        """Forward the first held frame if it is paid for, and tell whether more are held."""
         instalment, cost = self.next_cost(), self.next
         self._paid = (self._paid[0] + instalment[0], self._paid[1] + instalment[1])
         if self._paid != (cost.messages, cost.size):
             return True
-        self._forward_first()
-        self._forward_commands()
-        return bool(self.held)
-
-    def _forward_commands(self) -> None:
-        while self.held and self.held[0].cost is None:
-            self._forward_first()
-
-    def _forward_first(self) -> None:
         frame, cost, _ = self.held.popleft()
         self._paid = (0, 0)
-        if cost is not None:
-            self.namespace.messages += cost.messages
-            self.namespace.bytes += cost.size
-            self.unanswered += 1
+        self.namespace.messages += cost.messages
+        self.namespace.bytes += cost.size
+        self.unanswered += 1
         self.held_bytes -= len(frame) + HELD_FRAME_OVERHEAD
         self._forward(self, frame, cost)
+        return bool(self.held)
 
-    def drop_held(self) -> list[bytes]:
-        """Drop the held messages; return the commands that waited behind them."""
-        commands = [held.frame for held in self.held if held.cost is None]
+    def drop_held(self) -> None:
+        """Drop the held messages, and give back what was paid of the first one."""
+        messages, size = self._paid
+        if (messages, size) != (0, 0):
+            for limiter in self.needed:
+                limiter.counter.messages -= messages
+                limiter.counter.bytes -= size
         self.held.clear()
         self.held_bytes = 0
         self._paid = (0, 0)
-        return commands

@@ -306,23 +306,17 @@ class ClientRequests:
             self._counters.replicated_bytes += size
 
     def _on_producer(
-        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         try:
             command = commands.read_producer(data, body, command_end)
             self._check_producer(command)
             former = self._producers.get(command.producer_id)
-            begins_anew = former is not None and bool(former.held)
-            if begins_anew and frame_end > len(data):
-                return frame_end
             self._participants.open_producer(command, remote=self._replicates(command))
         except RequestRefused as refusal:
             return self._refuse(refusal)
-        if former is not None and begins_anew:
-            # The client sends again every SEND without a receipt. Its CLOSE_PRODUCER, if one waited
-            # behind those, goes first.
-            self._holding.drop_held(former)
-            return data[start:frame_end]
+        if former is not None:
+            self._holding.drop_held(former)  # the client sends again every SEND without a receipt
         return _PASSES
 
     def _check_producer(self, command: commands.ProducerCommand) -> None:
@@ -363,18 +357,15 @@ class ClientRequests:
         return FrameVerdict.DISCARD
 
     def _on_close_producer(
-        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         fields = read_message(data, body, command_end, schema.CLOSE)
         producer_id, request_id = commands.number_of(fields, 1), commands.number_of(fields, 2)
-        producer = self._producers.get(producer_id)
-        decision: Decision = _PASSES
-        if producer is not None and producer.held:
-            decision = self._holding.hold(producer, data, start, frame_end, None)
-            if decision is not FrameVerdict.TAKEN:
-                return decision
         self._participants.close_producer(producer_id, request_id)
-        return decision
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            self._holding.drop_held(producer)
+        return _PASSES
 
     def _on_close_consumer(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int

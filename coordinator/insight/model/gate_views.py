@@ -39,7 +39,7 @@ class GateFigures:
         refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
         pauses: how often a connection was not read, whatever the reason.
         keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
-        dropped_frames: held frames dropped because their producer was closed; clients resend them.
+        dropped_frames: held frames that were dropped because their producer was closed or has begun anew.
         replicated_messages: messages of geo-replication, which is exempt.
         replicated_bytes: bytes of geo-replication.
         upstream_failures: how often the broker could not be reached.

@@ -74,19 +74,33 @@ def test_a_send_never_overtakes_a_held_one(bench: Bench) -> None:
     assert client.broker_got() == [large, small]
 
 
-def test_close_producer_stays_behind_held_sends(bench: Bench) -> None:
-    """A SEND after its producer's CLOSE_PRODUCER would cost the client its connection."""
+def test_a_close_passes_at_once_and_what_is_held_never_does(bench: Bench) -> None:
+    """The client fails what has no receipt when it closes, so nothing of that may be published later."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     client = bench.producing()
-    frames = [peer.send(1, 0), peer.send(1, 1), peer.close_producer(1, 9)]
+    close = peer.close_producer(1, 9)
 
-    assert client.sends(*frames, peer.PING) == [peer.PING]
-    bench.wait(5)
-    assert client.broker_got() == frames
-    assert client.session.producers == 1
-    client.is_sent(peer.receipt(1, 0), peer.receipt(1, 1), peer.success(9))
-    assert client.session.producers == 0
+    assert client.sends(peer.send(1, 0), peer.send(1, 1), close, peer.PING) == [close, peer.PING]
+    client.is_sent(peer.success(9))
+    bench.wait(1000)
+    assert client.broker_got() == []
+    assert (client.session.held_bytes, client.session.producers) == (0, 0)
+    assert bench.counters.dropped_frames == 2
+    assert bench.queue.waiting == 0
+
+
+def test_what_was_paid_of_a_held_message_is_given_back_when_its_producer_closes(
+    bench: Bench,
+) -> None:
+    """Others of the group have the whole limit from then on."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 10)
+    client = bench.producing()
+    client.sends(peer.send(1, 0, 200))
+    bench.wait(5_000)
+    client.sends(peer.close_producer(1, 9))
+    assert sum(each.messages for each in bench.groups.collect(bench.now_ns)) == 0
 
 
 def test_what_is_held_of_a_producer_that_the_broker_ended_is_dropped(bench: Bench) -> None:
@@ -126,28 +140,16 @@ def test_a_producer_that_is_not_ready_can_still_fail(bench: Bench) -> None:
 
 
 def test_a_producer_that_begins_anew_drops_what_it_held(bench: Bench) -> None:
-    """Its CLOSE_PRODUCER, which waited, still reaches the broker first."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 10)
-    client = bench.producing()
-    close, anew = peer.close_producer(1, 5), peer.producer(TOPIC, 1, 6)
+    """With a close before or without: the client sends again what has no receipt."""
+    for close in ((peer.close_producer(1, 5),), ()):
+        bench.attach(ns="limited")
+        bench.limit("limited", 0)
+        client, anew = bench.producing(), peer.producer(TOPIC, 1, 6)
 
-    assert client.sends(peer.send(), close, anew) == [close, anew]
-    client.is_sent(peer.success(5), peer.producer_success(6))
+        assert client.sends(peer.send(), *close, anew, peer.PING) == [*close, anew, peer.PING]
+        client.is_sent(*(peer.success(5) for _ in close), peer.producer_success(6))
 
-    assert (client.session.producers, client.session.held_frames) == (1, 0)
-
-
-def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> None:
-    """One read brings the close that was held, the new producer, and its frames."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
-    client = bench.producing()
-    close, again = peer.close_producer(1, 8), peer.producer(TOPIC, 1, 9)
-    assert client.sends(peer.send(), close) == []
-
-    assert client.sends(peer.PING, again, peer.PING) == [peer.PING, close, again, peer.PING]
-    assert client.session.held_frames == 0
+        assert (client.session.producers, client.session.held_frames) == (1, 0)
 
 
 def test_a_publish_of_an_unknown_producer_ends_the_connection(bench: Bench) -> None:
