@@ -93,10 +93,9 @@ def _bus(config: Config, probes: Probes) -> Finding:
     faults = []
     for address in url.netloc.split(","):
         host, _, port = address.rpartition(":")
-        target = (
-            (host, int(port)) if port.isdecimal() else (address, _DEFAULT_BUS_PORTS[url.scheme])
-        )
-        fault = probes.connect(*target)
+        if not port.isdecimal():
+            host, port = address, str(_DEFAULT_BUS_PORTS[url.scheme])
+        fault = probes.connect(host.strip("[]"), int(port))
         if fault is None:
             return ok("bus", f"{address} accepts connections")
         faults.append(f"{address}: {fault}")

@@ -23,7 +23,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
-_ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
+_ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:\[\]\s]+)):(?P<port>\d{1,5})", re.ASCII)
 _LISTENER = re.compile(r"[-.\w]{0,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([-.\w]*\w)?)(:\d{1,5})?", re.ASCII)
 _MAX_RATE = 2**63 - 1
@@ -350,15 +350,24 @@ def _check_admin_bounds(config: Config) -> None:
 
 
 def split_address(key: str, address: str) -> tuple[str, int]:
-    """Host and port of an address.
+    """Host and port of an address; an IPv6 address has brackets in it, and none as a host.
 
     Raises:
         ConfigError: it is not host:port.
     """
     match = _ADDRESS.fullmatch(address)
-    if match is None or int(match["port"]) > 65535:
-        raise ConfigError(f"{key} {address!r}: write host:port, for example 127.0.0.1:6650")
-    return match["host"], int(match["port"])
+    if match is None or int(match["port"]) > 65535 or not _is_ipv6(match["six"]):
+        raise ConfigError(
+            f"{key} {address!r}: write host:port, for example 127.0.0.1:6650 or [fd00::7]:6650"
+        )
+    return match["six"] or match["host"], int(match["port"])
+
+
+def _is_ipv6(text: str | None) -> bool:
+    try:
+        return text is None or bool(ipaddress.IPv6Address(text))
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

@@ -88,9 +88,14 @@ class AddressMap:
         return NO_GATE if url in self.own_broker else url
 
 
-def ways_to(host_and_port: str) -> frozenset[str]:
+def host_and_port(host: str, port: int) -> str:
+    """Return them as one, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def ways_to(address: str) -> frozenset[str]:
     """Return the addresses that lead to a host and port, with and without TLS."""
-    return frozenset((f"pulsar://{host_and_port}", f"pulsar+ssl://{host_and_port}"))
+    return frozenset((f"pulsar://{address}", f"pulsar+ssl://{address}"))
 
 
 class KnownBrokers:

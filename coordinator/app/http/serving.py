@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_EVERYWHERE = "0.0.0.0"
+_EVERYWHERE = ("0.0.0.0", "::")
 _RESOLVED_WITHIN_S = 1.0
 
 Build = Callable[[], AbstractAsyncContextManager["FastAPI"]]
@@ -60,7 +60,8 @@ def hosts(config: Config) -> tuple[str, ...]:
     advertised = config.admin_advertised_address
     if not advertised:
         return config.admin_hosts
-    return (*config.admin_hosts, split_address("admin_advertised_address", advertised)[0])
+    host, _ = split_address("admin_advertised_address", advertised)
+    return (*config.admin_hosts, f"[{host}]" if ":" in host else host)
 
 
 def _verifier(config: Config) -> Verifier | None:
@@ -171,13 +172,20 @@ async def advertised_address(config: Config) -> str:
     if config.admin_advertised_address:
         return config.admin_advertised_address
     host, port = split_address("admin_listen", config.admin_listen)
-    if host != _EVERYWHERE:
+    if host not in _EVERYWHERE:
         return config.admin_listen
     try:
         name = await asyncio.wait_for(asyncio.to_thread(socket.getfqdn), _RESOLVED_WITHIN_S)
     except TimeoutError:
         name = socket.gethostname()
     return f"{name}:{port}"
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Listen at an address; ``::`` is all addresses, those of IPv4 too."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
+    return socket.create_server((host, port), family=family, dualstack_ipv6=both)
 
 
 @contextlib.asynccontextmanager
@@ -196,7 +204,7 @@ async def serving(
     """
     context = tls(config)
     with (
-        socket.create_server(split_address("admin_listen", config.admin_listen)) as listening,
+        _listening(*split_address("admin_listen", config.admin_listen)) as listening,
         ThreadPoolExecutor(1, "admin-api") as thread,
     ):
         api = AdminApi(config, build, context, listening, refused)

@@ -38,6 +38,8 @@ _AT_ONCE: Final = 64
 _REST_S: Final = 1.0
 """The pause in accepting after the system refused a file descriptor."""
 
+_EVERYWHERE: Final = "::"
+
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: closing resets the connection, and nothing of it stays in the system."""
 
@@ -237,13 +239,13 @@ class _Door:
 
 
 async def _bound(host: str, port: int) -> Sequence[socket.socket]:
-    """Bind sockets of a port at all addresses of a host.
+    """Bind sockets of a port at all addresses of a host; ``::`` is all addresses, those of IPv4 too.
 
     Raises:
         OSError: one of them cannot be bound; all are closed then.
     """
     found = await asyncio.get_running_loop().getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        None if host in ("", _EVERYWHERE) else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     bound: list[socket.socket] = []
     for family, kind, protocol, _, address in dict.fromkeys(found):

@@ -17,6 +17,7 @@ from typing import Final
 
 import structlog
 
+from coordinator.core.addresses import host_and_port
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.server.tls import TlsError, stamp_of
 from coordinator.runtime.client_tls import ClientTls
@@ -102,7 +103,7 @@ class Upstream:
     @property
     def address(self) -> str:
         """host:port of the broker."""
-        return f"{self._host}:{self._port}"
+        return host_and_port(self._host, self._port)
 
     async def dial(self, new_protocol: Callable[[], asyncio.Protocol]) -> bool:
         """Connect; return whether the broker was reached. Never raises OSError."""
