@@ -364,7 +364,7 @@ def test_http_produce_passes_at_a_broker_and_neither_at_a_proxy_nor_at_a_sidecar
     broker = ways.cluster.brokers[0].web_url
     assert produce(broker, "alice") == httpx.codes.OK
     assert produce(broker, "bob") == httpx.codes.UNAUTHORIZED
-    assert produce(ways.sidecars.admin_url("broker-1"), "alice") == httpx.codes.NOT_FOUND
+    assert produce(ways.sidecars.admin_url("broker-1"), "alice") == httpx.codes.FORBIDDEN
     with proxy_to(ways, files, tmp_path, gate_settings(ways, files)) as proxy:
         url = f"http://127.0.0.1:{proxy.web_port}"
         assert produce(url, "alice") == httpx.codes.NOT_FOUND

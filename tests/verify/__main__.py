@@ -31,13 +31,13 @@ from tests.verify.rows import HELD, MISSED, MORE, Row, decided, table
 BUILD: Final = Path(__file__).parents[2] / "build"
 _JSON: Final = BUILD / "verify.json"
 _SIDE_BY_SIDE: Final = ("--numprocesses", str(os.cpu_count() or 1), "--dist", "worksteal")
-_GRACE_S: Final = 60.0
-"""For a room that is ended, to stop what it has started."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, show the table and write both files."""
     only = _parser().parse_args(arguments).only
+    # Where it is ignored, as in a shell's background, tests would ignore it as well and never be ended.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     rooms = [room for room in ROOMS if only in {None, room.name}]
     began_s, rows, told = time.monotonic(), dict[str, list[Row]](), earlier() if only else Told()
     BUILD.mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ def once(room: Room, paths: Sequence[str], file: Path, until_s: float) -> Noted:
         except subprocess.TimeoutExpired:
             _say(f"Room {room.name} has had its {MINUTES_MAX} minutes.")
             process.send_signal(signal.SIGINT)
-            process.wait(_GRACE_S)
+            process.wait()
     return read(file) if file.exists() else Noted()
 
 

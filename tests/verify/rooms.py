@@ -93,7 +93,12 @@ ROOMS: Final = (
     Room(
         "native",
         "the brokers' own limiter, steered",
-        _integration("native", "native_many_groups", "native_restarts", "native_set_up"),
+        _integration("native", "native_set_up"),
+    ),
+    Room(
+        "native-restarts",
+        "the same when brokers and sidecars restart, and with many groups",
+        _integration("native_many_groups", "native_restarts"),
     ),
     Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")
