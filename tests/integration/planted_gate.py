@@ -15,18 +15,18 @@ LOST = 200
 
 def lose_a_send() -> None:
     """Drop it in place of passing it on."""
-    forward = Producer._forward_first
-    forwarded = 0
+    release = Producer.release
+    released = 0
 
-    def forward_first(producer: Producer) -> None:
-        nonlocal forwarded
-        forwarded += 1
-        if forwarded == LOST:
-            producer.held_bytes -= len(producer.held.popleft().frame)
-        else:
-            forward(producer)
+    def losing(self: Producer) -> bool:
+        nonlocal released
+        released += 1
+        if released != LOST:
+            return release(self)
+        self.held_bytes -= len(self.held.popleft().frame)
+        return bool(self.held)
 
-    Producer._forward_first = forward_first  # type: ignore[method-assign, assignment]
+    Producer.release = losing  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -5,12 +5,10 @@ Transactions belong in here: of the clients at hand only Java's knows them.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pulsar
 import pytest

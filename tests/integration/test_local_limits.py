@@ -92,7 +92,7 @@ def test_nothing_passes_a_limit_of_zero_until_it_is_lifted(world: World, connect
 def test_what_a_closing_producer_is_told_has_failed_is_never_published(
     world: World, connect: Connect
 ) -> None:
-    """Its close is answered while all it sent is held; its name is free at once; the limit loses nothing."""
+    """Its close is answered while all it sent is held, and its name is free at once."""
     world.limit(publishRateInMsgs=0)
     come_to(world, 0, 0, 0)
     topic = world.topic_of["broker-1"]
@@ -105,13 +105,13 @@ def test_what_a_closing_producer_is_told_has_failed_is_never_published(
             producer.send_async(b"x", lambda result, _: results.append(result))
         return producer
 
-    dropped = sample(world, "broker-1", DROPPED)
+    dropped = sample(world, "broker-1", DROPPED) or 0
     producer = send(200)
     eventually(lambda: held(world) == 200, "all are held")
     producer.close()
     assert results == [pulsar.Result.AlreadyClosed] * 200
     eventually(lambda: held(world) == 0, "none is held")
-    assert sample(world, "broker-1", DROPPED) - dropped == 200
+    assert sample(world, "broker-1", DROPPED) == dropped + 200
 
     again = send(1)
     world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1}, at="broker-2")

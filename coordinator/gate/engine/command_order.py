@@ -52,10 +52,9 @@ def _holding(handler: Handler, holding: HoldBuffer, read: _Read) -> Handler:
             return FrameVerdict.STOP
         # Asked once there is room for the command, as its request is known from then on.
         decision = handler(data, start, body, end, frame_end)
-        if isinstance(decision, bytes) or decision is FrameVerdict.PASSES:
-            frame = decision if isinstance(decision, bytes) else data[start:frame_end]
-            holding.hold_command(frame, storing)
-            return FrameVerdict.TAKEN
-        return decision
+        if decision is not FrameVerdict.PASSES:
+            return decision
+        passes = holding.hold_command(data[start:frame_end], storing)
+        return decision if passes else FrameVerdict.TAKEN
 
     return handle

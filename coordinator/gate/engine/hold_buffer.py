@@ -160,11 +160,12 @@ class HoldBuffer:
         """Return whether a command of this size may be held; stop reading if not."""
         return self._has_room(size + HELD_FRAME_OVERHEAD)
 
-    def hold_command(self, frame: bytes, storing: Storing) -> None:
-        """Hold a command until what it has the broker store is paid for, at once if it can be."""
-        reason = self._storing.hold(frame, storing)
-        if reason is not None:
-            self.throttle.count(reason)
+    def hold_command(self, frame: bytes, storing: Storing) -> bool:
+        """Hold a command until what it has the broker store is paid for; tell whether it is."""
+        passes = self._storing.hold(frame, storing)
+        if not passes and self._storing.waits_for is not None:
+            self.throttle.count(self._storing.waits_for.reason)
+        return passes
 
     def has_room_for_unfinished(self, size: int) -> bool:
         """Return whether this much of an unfinished frame may be kept; stop reading if not."""

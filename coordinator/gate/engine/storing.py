@@ -23,7 +23,6 @@ from coordinator.gate.limits.admission import AdmissionQueue, Limiter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.service_order import ClientTurns, Turn
-from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.contents import Content, Storing
 
 
@@ -77,9 +76,14 @@ class StoringCommands:
         self._count_held = count_held
         self._now_ns = now_ns
         self._held: deque[_Command] = deque()
+        #: The command that is being held: it need not be sent if it is paid for at once.
+        self._new: _Command | None = None
         #: The limiters of the first content that is not paid for, and what of it is.
         self._limiters: tuple[PublishLimiter, ...] = ()
         self._paid = (0, 0)
+        #: The limiters whose groups it is a participant of, and with which topic.
+        self._joined: tuple[PublishLimiter, ...] = ()
+        self._joined_topic = ""
         #: Commands that the broker has and has not answered, by request id.
         self._unanswered: dict[int, _Command] = {}
         #: The admission queue keeps these; see ``Waiter``.
@@ -94,14 +98,17 @@ class StoringCommands:
         """Return whether a command has to be paid for, or waits behind one that has to be."""
         return bool(self._held) or any(map(self._is_new, storing.contents))
 
-    def hold(self, frame: bytes, storing: Storing) -> ThrottleReason | None:
-        """Hold a command until it is paid for; return the kind of limit that it waits for, if it does."""
+    def hold(self, frame: bytes, storing: Storing) -> bool:
+        """Hold a command until it is paid for; tell whether it is, and so passes in its place."""
         contents = deque(filter(self._is_new, storing.contents))
-        self._held.append(_Command(frame, storing.request_id, contents, self._now_ns()))
+        command = _Command(frame, storing.request_id, contents, self._now_ns())
+        self._held.append(command)
         self._count_held(len(frame) + HELD_FRAME_OVERHEAD)
         if len(self._held) == 1:
+            self._new = command
             self._begin()
-        return None if self.waits_for is None else self.waits_for.reason
+            self._new = None
+        return not self._held
 
     def answered(self, request_id: int, *, stored: bool) -> None:
         """Take the broker's answer: it has stored what a command brings, or has refused it."""
@@ -163,8 +170,15 @@ class StoringCommands:
         """Do nothing: what waits without an end gives up never."""
 
     def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:  # noqa: ARG002 - of the queue
-        """Wait for this limiter from now on, or for none."""
+        """Wait for this limiter from now on, or for none; who waits is a participant of the groups."""
         self.waits_for = limiter
+        before, self._joined = self._joined, () if limiter is None else self._limiters
+        topic = self._held[0].contents[0].topic if self._joined else ""
+        for each in self._joined:
+            each.counter.join(topic)
+        for each in before:
+            each.counter.leave(self._joined_topic)
+        self._joined_topic = topic
 
     def next_cost(self) -> tuple[int, int]:
         """Return the messages and bytes of the first content, or of its next instalment."""
@@ -197,7 +211,8 @@ class StoringCommands:
             self._count_held(-len(command.frame) - HELD_FRAME_OVERHEAD)
             if command.charged:
                 self._unanswered[command.request_id] = command
-            self._send(command.frame)
+            if command is not self._new:
+                self._send(command.frame)
         self._resolve()
 
     def _resolve(self) -> None:
@@ -206,7 +221,7 @@ class StoringCommands:
         if self._held:
             topic, role = self._held[0].contents[0].topic, self._participants.role
             groups = self._groups.resolve(topic, self._now_ns(), role)
-            self._groups.wake(groups)
+            self._groups.wake(groups)  # what is paid at once has no participant
             self._limiters = tuple(group.publish_limiter for group in groups)
 
     def _is_new(self, content: Content) -> bool:

@@ -87,10 +87,13 @@ class Waiter(Protocol):
     #: how far the waiter was served by the client's clock of each limiter.
     turn: Turn
     served_until_ns: dict[Limiter, int]
-    #: The client whose turns it shares.
-    client: ClientTurns
     #: The limiter waited for (None: does not wait).
     waits_for: Limiter | None
+
+    @property
+    def client(self) -> ClientTurns:
+        """The client whose turns it shares."""
+        ...
 
     @property
     def needed(self) -> Sequence[Limiter]:

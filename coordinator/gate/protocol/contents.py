@@ -1,4 +1,4 @@
-"""What a client's command has a broker store beside messages: schemas, properties and markers.
+"""The contents that a client's command has a broker store beside messages: schemas, properties, markers.
 
 A broker keeps a schema, and the properties of a producer or a subscription, once: a command that brings
 what it has stores nothing. So these have a *key*, by which the gate knows them again. A transaction ends
@@ -47,7 +47,7 @@ _SCHEMA_DATA, _SCHEMA_PROPERTIES = 3, 5
 
 
 class Content(NamedTuple):
-    """What a broker stores for one topic.
+    """A content that a broker stores for one topic.
 
     Args:
         topic: the topic.

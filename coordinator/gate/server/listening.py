@@ -245,7 +245,10 @@ async def _bound(host: str, port: int) -> Sequence[socket.socket]:
         OSError: one of them cannot be bound; all are closed then.
     """
     found = await asyncio.get_running_loop().getaddrinfo(
-        None if host in ("", _EVERYWHERE) else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        None if host in ("", _EVERYWHERE) else host,
+        port,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
     )
     bound: list[socket.socket] = []
     for family, kind, protocol, _, address in dict.fromkeys(found):
