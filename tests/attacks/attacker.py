@@ -46,9 +46,14 @@ def _producer(client: RawClient, topic: str) -> bool:
     return client.open_producer(topic)
 
 
-def _acks(ids: int, consumer_id: int = 1) -> bytes:
-    """An ACK of empty message ids."""
-    body = peer.message((1, consumer_id), (2, 0)) + b"\x1a\x00" * ids
+_EMPTY = b"\x1a\x00"
+_COMPLETE = b"\x1a\x07" + peer.message((1, 300), (2, 70_000))
+"""A message id of an ACK."""
+
+
+def _acks(ids: int, consumer_id: int = 1, each: bytes = _EMPTY) -> bytes:
+    """An ACK of message ids."""
+    body = peer.message((1, consumer_id), (2, 0)) + each * ids
     return peer.frame(b"\x08\x0a" + peer.varint(10 << 3 | 2) + peer.varint(len(body)) + body)
 
 
@@ -107,7 +112,8 @@ def _many_producers(port: int, topic: str) -> None:
 WAYS: Final[dict[str, tuple[Work, int]]] = {
     "ACKs of 5 MB": (_pour(_nothing, _acks(2_500_000)), 4),
     "ACKs of 250 kB": (_pour(_consumer, _acks(125_000)), 4),
-    "ACKs of 10,000 messages": (_pour(_consumer, _acks(10_000)), 4),
+    "ACKs of 10,000 empty ids": (_pour(_consumer, _acks(10_000)), 4),
+    "ACKs of 10,000 message ids": (_pour(_consumer, _acks(10_000, each=_COMPLETE)), 4),
     "ACKs of 2 kB": (_pour(_consumer, _acks(1_000) * 10), 4),
     "ACKs of 2 kB of no consumer": (_pour(_nothing, _acks(1_000, 9) * 10), 4),
     "FLOWs": (_pour(_consumer, peer.flow(1, 1) * 5_000), 4),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator.gate.engine.addresses import BrokerAddresses
 from coordinator.gate.engine.consumer import Consumer, Entries
+from coordinator.gate.engine.consumer_pace import ALLOWED_MAX, PER_MESSAGE
 from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import Producer
 from coordinator.gate.protocol import commands, payload
@@ -138,6 +139,7 @@ class BrokerAnswers:
     def _passes(self, consumer: Consumer, entries: Entries, permits: int) -> None:
         # Also for a consumer without a limit: the permits must be known when a limit is set.
         consumer.permits -= permits
+        consumer.allowed = min(consumer.allowed + PER_MESSAGE * entries.messages, ALLOWED_MAX)
         namespace = consumer.namespace
         namespace.messages += entries.messages
         namespace.bytes += entries.size

@@ -28,6 +28,9 @@ from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.protocol.commands import PERMITS_MAX
 
+_ALLOWED_AT_FIRST: Final = 10
+"""Commands before its first message: its first permits, and some more."""
+
 _SLICES_AT_ONCE: Final = 2
 """Slices into which a full bucket is divided for a consumer that is alone."""
 
@@ -58,8 +61,8 @@ class Consumer(Participant[DispatchLimiter]):
 
     __slots__ = (
         "_entry_bytes", "_entry_messages", "_expected", "_grant", "_owes", "_persistent", "_promised",
-        "_reach", "_slice", "consumer_id", "held_since_ns", "limited", "permits", "shared",
-        "subscription", "withheld",
+        "_reach", "_slice", "allowed", "consumer_id", "held_since_ns", "limited", "permits",
+        "shared", "subscription", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +86,8 @@ class Consumer(Participant[DispatchLimiter]):
         self.limited = False
         #: Permits that the broker has; below 0 after a batch that was larger than the permits left.
         self.permits = 0
+        #: Commands or ids that its messages allow it; see ``consumer_pace``.
+        self.allowed = _ALLOWED_AT_FIRST
         #: Permits that the client gave and the broker does not have yet.
         self.withheld = 0
         #: Entries that one slice lets out, and entries that permits may be out for.

@@ -31,6 +31,7 @@ class Awaited(Enum):
     BROKER_READS = "the broker takes some of what is unsent"
     FRAME = "the client completes a large frame that the gate keeps"
     END = "the rest is taken, and the connection is over"
+    ALLOWANCE = "time passes, and a client that named too many messages may be read again"
     SIGN_OF_LIFE = "the gate tells a peer that it is not read, and not forgotten"
 
 

@@ -16,6 +16,7 @@
   would be published although its sender was told otherwise (apache/pulsar#23761).
 * **Commands that have the broker store something else**, schemas and markers of transactions, are paid
   for, too, and wait in an order of their own; see ``StoringCommands``.
+* **Commands of consumers** that no messages call for are paced; see ``ConsumerPace``.
 * **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
 """
 
@@ -25,6 +26,7 @@ from collections.abc import Callable
 
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.engine.consumer import Consumer, Entries
+from coordinator.gate.engine.consumer_pace import ConsumerPace
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
@@ -119,6 +121,7 @@ class HoldBuffer:
             count_held=self._count_held,
             now_ns=lambda: self.now_ns,
         )
+        self.consumer_pace = ConsumerPace()
         self.throttle = Throttle(counters.throttles)
         #: The time of the call that is being handled.
         self.now_ns = 0
@@ -220,6 +223,8 @@ class HoldBuffer:
             return self.held_bytes - self._unfinished_bytes <= self._held_bytes_max // 2
         if reason is ThrottleReason.PUBLISH_BUFFER:
             return self._buffer.is_relieved_for(self._released)
+        if reason is ThrottleReason.CONSUMER_COMMANDS:
+            return self.consumer_pace.has_some(self.now_ns)
         pending_max = self._bounds.pending_requests_max
         return pending_max is None or self.participants.unanswered <= pending_max // 2
 

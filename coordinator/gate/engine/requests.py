@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine import command_order
+from coordinator.gate.engine.consumer import Consumer
+from coordinator.gate.engine.consumer_pace import ID_BYTES
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.hold_buffer import HoldBuffer
 from coordinator.gate.engine.producer import Cost, Producer
@@ -397,6 +399,8 @@ class ClientRequests:
             return FrameVerdict.DISCARD
         if not permits:
             return FrameVerdict.DISCARD
+        if not self._is_called_for(consumer, 1):
+            return self._holding.stop(ThrottleReason.CONSUMER_COMMANDS)
         if not consumer.limited:
             consumer.permits += permits
             return _PASSES
@@ -405,7 +409,11 @@ class ClientRequests:
         return FrameVerdict.DISCARD
 
     def _on_acks(self, run: Run) -> bool:
-        return run.owner in self._consumers
+        consumer = self._consumers.get(run.owner)
+        if consumer is None or consumer.allowed < run.frames:
+            return False
+        consumer.allowed -= run.frames
+        return True
 
     def _on_ack(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
@@ -429,10 +437,21 @@ class ClientRequests:
             return self._refuse_consumer(consumer_id)
         decision: Decision = _PASSES
         if end - body > rewriting.LARGE:
-            consumer_id, decision = rewriting.rewrite(kind, data, body, end)
+            consumer_id, ids, decision = rewriting.rewrite(kind, data, body, end)
         else:
             consumer_id = commands.number_of(read_message(data, body, end, message), 1)
-        return decision if consumer_id in self._consumers else self._refuse_consumer(consumer_id)
+            ids = 1 + (end - body) // ID_BYTES
+        consumer = self._consumers.get(consumer_id)
+        if consumer is None:
+            return self._refuse_consumer(consumer_id)
+        if not self._is_called_for(consumer, ids):
+            return self._holding.stop(ThrottleReason.CONSUMER_COMMANDS)
+        return decision
+
+    def _is_called_for(self, consumer: Consumer, ids: int) -> bool:
+        """Whether messages call for a command of this many ids, or the connection may send it anyway."""
+        holding = self._holding
+        return holding.consumer_pace.admits(consumer, ids, holding.now_ns)
 
     def _refuse_consumer(self, consumer_id: int) -> FrameVerdict:
         was_there = self._participants.was_consumer(consumer_id)

@@ -28,6 +28,7 @@ class ThrottleReason(Enum):
     PENDING_REQUESTS = "pending publish requests"
     PUBLISH_BUFFER = "publish buffer"
     HELD_BYTES = "held bytes"
+    CONSUMER_COMMANDS = "consumer commands"
 
 
 HELD_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -51,7 +51,7 @@ static const Message key_long_value = {{[1] = BYTES, [2] = NUMBER64}, {0}, 0};
 static const Message message_id = {
     {[1] = NUMBER64, [2] = NUMBER64, [3] = NUMBER32, [4] = NUMBER32, [5] = NUMBERS64 | REPEATED, [6] = NUMBER32,
      [7] = NESTED},
-    {[7] = &message_id}, 0,
+    {[7] = &message_id}, BIT(1) | BIT(2),
 };
 static const Message encryption_keys = {
     {[1] = BYTES, [2] = BYTES, [3] = NESTED | REPEATED}, {[3] = &key_value}, BIT(1) | BIT(2),

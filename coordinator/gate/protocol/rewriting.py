@@ -20,7 +20,7 @@ from coordinator.gate.protocol import schema
 from coordinator.gate.protocol.frames import ACK, REDELIVER, FrameFault, MalformedFrame
 from coordinator.gate.protocol.own_frames import command_frame
 
-LARGE: Final = 1024
+LARGE: Final = 128
 """Bytes above which a command is read here; a shorter one is read in place (frames.py) and not copied."""
 
 IDS_MAX: Final = 10_000
@@ -42,11 +42,12 @@ _SCALARS: Final = {
 }
 
 
-def rewrite(kind: int, data: bytes, start: int, end: int) -> tuple[int, bytes]:
-    """Return the consumer id of an ACK or REDELIVER between two positions, and the frame to send for it.
+def rewrite(kind: int, data: bytes, start: int, end: int) -> tuple[int, int, bytes]:
+    """Return the consumer id of an ACK or REDELIVER, the number of its ids, and the frame to send.
 
     Raises:
-        MalformedFrame: it cannot be read, has no consumer id, or more than `IDS_MAX` message ids.
+        MalformedFrame: it cannot be read, has no consumer id, a message id without ledger and entry, or
+            more than `IDS_MAX` message ids.
     """
     command = _CLASSES[kind]()
     try:
@@ -55,11 +56,14 @@ def rewrite(kind: int, data: bytes, start: int, end: int) -> tuple[int, bytes]:
         raise MalformedFrame(FrameFault.TRUNCATED_FIELD, str(error)) from None
     if not command.HasField(_name(_CONSUMER_ID)):
         raise MalformedFrame(FrameFault.MISSING_FIELD, f"number in field {_CONSUMER_ID}")
-    if len(getattr(command, _name(_IDS[kind]))) > IDS_MAX:
+    ids = len(getattr(command, _name(_IDS[kind])))
+    if ids > IDS_MAX:
         raise MalformedFrame(FrameFault.FIELDS, f"more than {IDS_MAX} message ids")
+    if not command.IsInitialized():
+        raise MalformedFrame(FrameFault.MISSING_FIELD, "ledger or entry of a message id")
     command.DiscardUnknownFields()
     consumer_id: int = getattr(command, _name(_CONSUMER_ID))
-    return consumer_id, command_frame(kind, command.SerializeToString())
+    return consumer_id, max(1, ids), command_frame(kind, command.SerializeToString())
 
 
 def _name(number: int) -> str:
@@ -77,7 +81,8 @@ def _classes(messages: dict[int, schema.Message]) -> dict[int, type[Decoded]]:
         name = names[id(message)] = f"Message{len(names)}"
         described = file.message_type.add(name=name)
         for number, field in message.items():
-            label = _Type.LABEL_REPEATED if field.repeated else _Type.LABEL_OPTIONAL
+            label = _Type.LABEL_REQUIRED if number in message.required else _Type.LABEL_OPTIONAL
+            label = _Type.LABEL_REPEATED if field.repeated else label
             added = described.field.add(name=_name(number), number=number, label=label)
             if isinstance(field.kind, schema.Message):
                 added.type = _Type.TYPE_MESSAGE

@@ -10,8 +10,9 @@ A field that is not listed here belongs to a later release: a number is skipped;
 (frames.py), because they may be such a message.
 
 In metadata, and in the messages nested in it, required fields must be there: the broker may store a
-message without reading all of them, and each consumer would fail at it. The broker reads commands itself,
-so only the fields that the gate needs have to be there (commands.py).
+message without reading all of them, and each consumer would fail at it. A message id without its two
+numbers would cost the broker the reading of all that came before it, and then the connection. The broker
+reads commands itself, so otherwise only the fields that the gate needs have to be there (commands.py).
 
 Source: PulsarApi.proto of 4.0.7, 4.2.4 and 5.0.0-M1, and the decoders generated from it.
 """
@@ -86,7 +87,9 @@ _INT64S: Final = Field(_I64, repeated=True, packed=True)
 
 _KEY_VALUE: Final = _message({1: _TEXT, 2: _TEXT}, required=(1, 2))
 _KEY_LONG_VALUE: Final = _message({1: _TEXT, 2: _U64})
-_MESSAGE_ID: Final = _message({1: _U64, 2: _U64, 3: _I32, 4: _I32, 5: _INT64S, 6: _I32})
+_MESSAGE_ID: Final = _message(
+    {1: _U64, 2: _U64, 3: _I32, 4: _I32, 5: _INT64S, 6: _I32}, required=(1, 2)
+)
 _MESSAGE_ID[7] = Field(_MESSAGE_ID)
 _SCHEMA: Final = _message({1: _TEXT, 3: _BYTES, 4: _I32, 5: _many(_KEY_VALUE)})
 _KEY_SHARED: Final = _message({1: _I32, 3: _many(_message({1: _I32, 2: _I32})), 4: _BOOL})

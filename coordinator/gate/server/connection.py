@@ -20,6 +20,9 @@ that is not read does not report its end.
 A connection ends in one of four ways. One side closes: the other is closed once the bytes under way were
 sent to it. A malformed frame: both are closed, and the gate is told why. A drain: see ``drain``. Or a
 deadline passes; see ``supervisor``.
+
+A client that sent a malformed frame leaves the broker at once, and its socket is closed later; see
+``letting_go``.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.stream import Buffer
 from coordinator.gate.server import sockets
 from coordinator.gate.server.auditing import AuditHost, ClientAudit
+from coordinator.gate.server.letting_go import RefusedClients
 from coordinator.gate.server.listening import Visitor
 from coordinator.gate.server.tls import common_name
 from coordinator.gate.server.turns import Turns
@@ -70,6 +74,11 @@ class ConnectionHost(AuditHost, Protocol):
         ...
 
     @property
+    def refused_clients(self) -> RefusedClients:
+        """The clients that sent a malformed frame."""
+        ...
+
+    @property
     def silent_s(self) -> float:
         """The time without an acknowledgement after which the system closes a connection."""
         ...
@@ -91,7 +100,7 @@ class ConnectionHost(AuditHost, Protocol):
         ...
 
     def closed(self, connection: Connection) -> None:
-        """Take the news that the client is gone; the broker may still have to be sent its last bytes."""
+        """Take the news that the client is gone or refused; the broker may need its last bytes."""
         ...
 
     def ended(self, connection: Connection) -> None:
@@ -136,13 +145,14 @@ class Connection(Visitor):
         self._flush_planned = False
         self._dialled = self._dialling = False
         self._was_paused = False
-        #: Whether a PROXY header has told the broker the client's address.
         #: The number of the client's large frame that must be completed in time; 0 is none.
         self._awaited_frame = 0
         #: How far each side had come with taking its bytes, at the last look.
         self._client_taken = self._broker_taken = sockets.NOTHING_TAKEN
         self._draining = False
         self._said_goodbye = False
+        #: Whether the client sent a malformed frame: it is not served any more.
+        self._refused = False
         #: Set when both sides are closed.
         self.ended = asyncio.Event()
         #: Whether the client's transport exists: a TLS handshake may fail.
@@ -192,15 +202,9 @@ class Connection(Visitor):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Close the broker's side, because the client is gone."""
         self._client = None
-        self._deadlines.forget(self)
-        self._turns.leave(self)
-        self.session.close(self._host.now_ns())
-        self._host.closed(self)
-        if self._broker is not None:
-            self._write(self._broker, self.session.to_broker)
-            self._broker.close()
-            self._deadlines.begin(Awaited.END, self)
-        elif not self._dialling:
+        if not self._refused:
+            self._leave()
+        if self._broker is None and not self._dialling:
             self._end()
 
     # The broker side
@@ -209,7 +213,7 @@ class Connection(Visitor):
         """Begin to use the connection to the broker."""
         self._dialling = False
         self._broker = transport
-        if self._client is None:
+        if self._client is None or self._refused:
             transport.abort()
             return
         sockets.prepare(transport, WRITE_BUFFER_HIGH, self._host.silent_s)
@@ -249,7 +253,7 @@ class Connection(Visitor):
         self._dialling = False
         if self._client is None:
             self._end()
-        else:
+        elif not self._refused:
             self.close()
 
     # Orders of the gate
@@ -286,6 +290,11 @@ class Connection(Visitor):
         self._steer_reading()
         if self._draining and not session.unanswered:
             self._say_goodbye()
+
+    def advance(self) -> None:
+        """Read the client again if nothing is against it any more."""
+        if self._client is not None:
+            self._serve("client", self.session.advance)
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again, because attachments changed."""
@@ -360,12 +369,34 @@ class Connection(Visitor):
 
     def _flush_released(self) -> None:
         self._flush_planned = False
-        if self._client is not None:
-            self._serve("client", self.session.advance)
+        self.advance()
 
     def _fail(self, side: str, error: MalformedFrame) -> None:
         self._host.malformed(side, self.peer, error)
-        self.close()
+        if side == "client" and self._client is not None:
+            self._refuse(self._client)
+        else:
+            self.close()
+
+    def _refuse(self, client: asyncio.Transport) -> None:
+        """Serve the client no more; its side is closed later."""
+        self.flush()
+        self._refused = True
+        if self._client_read:
+            _steer(client, read=False)
+        self._leave()
+        self._host.refused_clients.add(self.close)
+
+    def _leave(self) -> None:
+        """Close the broker's side once it has taken the bytes under way; the client has no more."""
+        self._deadlines.forget(self)
+        self._turns.leave(self)
+        self.session.close(self._host.now_ns())
+        self._host.closed(self)
+        if self._broker is not None:
+            self._write(self._broker, self.session.to_broker)
+            self._broker.close()
+            self._deadlines.begin(Awaited.END, self)
 
     def _say_goodbye(self) -> None:
         if self._said_goodbye:
@@ -410,10 +441,11 @@ class Connection(Visitor):
                 self._deadlines.end(Awaited.FRAME, self)
         if paused != self._was_paused:
             self._was_paused = paused
-            if paused:
-                self._deadlines.begin(Awaited.SIGN_OF_LIFE, self)
-            else:
-                self._deadlines.end(Awaited.SIGN_OF_LIFE, self)
+            for awaited in (Awaited.SIGN_OF_LIFE, Awaited.ALLOWANCE):
+                if paused:
+                    self._deadlines.begin(awaited, self)
+                else:
+                    self._deadlines.end(awaited, self)
 
     @staticmethod
     def _write(transport: asyncio.Transport, buffers: list[Buffer]) -> None:

@@ -24,6 +24,7 @@ from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.server.closes import Closes, peer_of
 from coordinator.gate.server.connection import BrokerSide, Connection
+from coordinator.gate.server.letting_go import RefusedClients
 from coordinator.gate.server.log_ration import LogRation
 from coordinator.gate.server.supervisor import DeadlineSupervisor, Patience
 from coordinator.gate.server.turns import Turns
@@ -72,6 +73,7 @@ class Connections:
         self.bounds = bounds
         self.silent_s = patience.silent_s
         self.turns = Turns()
+        self.refused_clients = RefusedClients(asyncio.get_running_loop)
         #: The deadlines of all connections.
         self.deadlines: Deadlines[Connection] = Deadlines()
         self.malformed_closes: Counter[str] = Counter()
@@ -80,7 +82,7 @@ class Connections:
         self.supervisor = DeadlineSupervisor(self.deadlines, self.closes, self._log, patience)
         self._upstream = upstream
         self._present: set[Connection] = set()
-        #: Connections whose client is gone, while the broker reads its last bytes.
+        #: Connections whose client is gone or refused, while the broker reads its last bytes.
         self._leaving: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
 
@@ -102,6 +104,7 @@ class Connections:
 
     async def drain(self, timeout_s: float) -> None:
         """Let no new publish through; return when all connections have ended, or the time is over."""
+        self.refused_clients.close_all()
         for connection in tuple(self._present):
             connection.drain()
         try:
@@ -115,6 +118,7 @@ class Connections:
         """End all connections at once."""
         for task in self._dialling:
             task.cancel()
+        self.refused_clients.close_all()
         not_ended = self._not_ended()
         for connection in not_ended:
             connection.abort()
@@ -163,7 +167,7 @@ class Connections:
         task.add_done_callback(self._dialling.discard)
 
     def closed(self, connection: Connection) -> None:
-        """Take the news that a client is gone."""
+        """Take the news that a client is gone, or is served no more."""
         self._present.discard(connection)
         self._leaving.add(connection)
 

@@ -9,6 +9,7 @@ a client that reads     ``stalled_s``         closed, if it took nothing in all 
 a broker that reads     ``stalled_s``         closed, if it took nothing; the client tries again
 the rest of a frame     ``stalled_s``         closed, unless it came or the client was not read
 the rest to be taken    ``END_S``             what is left is dropped
+an allowance            each look             read again, if it has grown
 a sign of life          ``SIGN_OF_LIFE_S``    given, and again after the same time
 ======================  ====================  =======================================================
 
@@ -93,6 +94,7 @@ class DeadlineSupervisor:
             Awaited.BROKER_READS: (patience.stalled_s, self._broker_reads_is_over),
             Awaited.FRAME: (patience.stalled_s, self._frame_is_over),
             Awaited.END: (END_S, self._end_is_over),
+            Awaited.ALLOWANCE: (0.0, self._allowance_has_grown),
             Awaited.SIGN_OF_LIFE: (SIGN_OF_LIFE_S, self._sign_of_life_is_due),
         }
 
@@ -150,6 +152,10 @@ class DeadlineSupervisor:
 
     def _end_is_over(self, connection: Connection) -> None:
         self._close(connection, CloseReason.END_NOT_TAKEN)
+
+    def _allowance_has_grown(self, connection: Connection) -> None:
+        self._deadlines.begin(Awaited.ALLOWANCE, connection)
+        connection.advance()
 
     def _sign_of_life_is_due(self, connection: Connection) -> None:
         self._deadlines.begin(Awaited.SIGN_OF_LIFE, connection)

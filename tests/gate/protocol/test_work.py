@@ -85,12 +85,24 @@ def test_ids_of_any_number_reach_the_broker_as_they_were(
 def test_the_ids_of_a_command_are_bounded(bench: Bench, count: int, passes: bool) -> None:
     """Ten times as many as clients send at once: the broker has work with each, however short it is."""
     client = consuming(bench)
-    frame = command(10, (1, 1), (2, 0), *[(3, b"")] * count)
+    frame = ack(count)
     if passes:
         assert client.sends(frame) == [frame]
         return
     with pytest.raises(MalformedFrame, match="more than 10000 message ids"):
         client.sends(frame)
+
+
+@pytest.mark.parametrize("count", [1, 1_000])
+@pytest.mark.parametrize("missing", [b"", message((1, 300)), message((2, 70_000))])
+def test_a_message_id_names_its_ledger_and_its_entry(
+    bench: Bench, count: int, missing: bytes
+) -> None:
+    """The broker would read all ids before it ends the connection."""
+    client = consuming(bench)
+    with pytest.raises(MalformedFrame) as caught:
+        client.sends(command(10, (1, 1), (2, 0), *[(3, MESSAGE_ID)] * count, (3, missing)))
+    assert caught.value.fault is FrameFault.MISSING_FIELD
 
 
 def test_a_large_command_goes_on_as_it_was_read(bench: Bench) -> None:
@@ -120,7 +132,7 @@ def test_what_was_rewritten_is_in_canonical_form(kind: int) -> None:
         fields += [(2, 0), (2, 1)]
     data = message(*fields)
 
-    consumer_id, frame = rewriting.rewrite(kind, data, 0, len(data))
+    consumer_id, _, frame = rewriting.rewrite(kind, data, 0, len(data))
 
     (sent,) = peer.split(frame)
     body = sent[sent.index(varint(kind << 3 | 2)) + len(varint(kind << 3 | 2)) + 1 :]

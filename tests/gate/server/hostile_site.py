@@ -21,6 +21,9 @@ READ = 256 * 1024
 PATIENCE = Patience(connect_s=10, stalled_s=60)
 DELIVERY = peer.delivery(content=b"y" * 50_000)
 
+DELIVERIES = 400
+"""20 MB: more than sockets hold."""
+
 
 class Broker:
     """Answers what clients ask as long as it is told to, and says what it likes."""
@@ -187,7 +190,7 @@ The system takes a little of it late, so a client that reads nothing may stay be
 
 async def fill(here: Site, writer: asyncio.StreamWriter) -> None:
     """Let the broker send until nothing more goes through to a client."""
-    for _ in range(400):  # 20 MB: more than sockets hold
+    for _ in range(DELIVERIES):
         writer.write(DELIVERY)
     await until(lambda: max(here.unread) > LOW_WATER)
     await settled(lambda: max(here.unread))

@@ -23,6 +23,7 @@ from coordinator.gate.server.tls import TlsFiles
 from tests.gate import peer
 from tests.gate.conftest import TOPIC
 from tests.gate.server.hostile_site import (
+    DELIVERIES,
     DELIVERY,
     LOW_WATER,
     READ,
@@ -87,6 +88,32 @@ async def test_a_stranger_fills_no_memory() -> None:
         assert await stranger.is_closed()
         assert here.gate.figures().malformed_closes == {"frame size out of bounds": 1}
         assert here.broker.writers == []
+
+
+async def test_a_client_that_sends_a_malformed_frame_is_closed_later() -> None:
+    """The broker is rid of it at once, and the gate reads nothing more of it."""
+    async with site() as here:
+        client = await here.client()
+        client.writer.write(b"\xff" * 100)
+        await until(lambda: bool(here.gate.figures().malformed_closes))
+        await until(here.broker.writers[0].transport.is_closing)
+        assert here.gate.figures().connections == 0
+        assert here.gate._connections.bounds.count == 1
+        client.writer.write(peer.PING)
+
+        assert await client.is_closed()
+        await until(lambda: here.gate._connections.bounds.count == 0)
+        assert here.closes == {"malformed frame": 1}
+
+
+async def test_a_client_that_leaves_after_a_malformed_frame_leaves_nothing() -> None:
+    """Its seat is free once its time is over, and the gate may stop before that."""
+    async with site() as here:
+        client = await here.client()
+        client.writer.write(b"\xff" * 100)
+        await until(lambda: bool(here.gate.figures().malformed_closes))
+        client.writer.transport.abort()
+        await here.gate.drain(10.0)
 
 
 async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None:
@@ -165,18 +192,20 @@ async def test_a_client_that_reads_slowly_goes_on() -> None:
         slow = await here.deaf_consumer()
         (connection,) = here.gate._connections
 
-        for _ in range(30):
+        read = 0
+        for _ in range(10):
             before = taken(connection._client)
             slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            for _ in range(10):
+            while not taken(connection._client).is_beyond(before):
                 assert await slow.next() == DELIVERY
+                read += 1
+                await asyncio.sleep(0.001)
             slow.read_no_more()
-            await until(lambda: taken(connection._client).is_beyond(before))  # noqa: B023
             slow.writer.write(peer.PING)
             here.pass_time(59)
-        await until(lambda: here.broker.received.count(peer.PING) == 30)
+        await until(lambda: here.broker.received.count(peer.PING) == 10)
         slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
-        for _ in range(100):
+        for _ in range(DELIVERIES - read):
             assert await slow.next() == DELIVERY
 
         assert here.closes == {}

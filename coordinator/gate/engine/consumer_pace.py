@@ -1,0 +1,56 @@
+"""Commands of consumers: those that messages call for pass, and any further ones are paced.
+
+A consumer answers messages with ACK, REDELIVER and FLOW. A broker looks for each message id that it is
+told, also for one that it has never sent, on the thread that serves other clients, too; to write an id
+takes a client next to nothing. So each message allows its consumer a few commands or ids. Beside these
+the connection has as many a second as clients need that have just connected again, and acknowledge what
+they got before. A client that sends more is not read until its allowance has grown again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.gate.engine.consumer import Consumer
+
+PER_MESSAGE: Final = 4
+"""Commands or ids that a message allows: parts of a batch are acknowledged one by one, and again after a
+failure."""
+
+ALLOWED_MAX: Final = 200_000
+"""The most that messages allow a consumer: brokers send it no more than 50,000 of them ahead."""
+
+ID_BYTES: Final = 32
+"""Bytes of a short command that count as an id."""
+
+FURTHER_PER_SECOND: Final = 1_000
+FURTHER_AT_ONCE: Final = 2_000
+"""Commands or ids that a connection has beside these; clients send a thousand ids in one command."""
+
+
+class ConsumerPace:
+    """What the consumers of a connection may send beside what their messages allow: a token bucket."""
+
+    def __init__(self) -> None:
+        self._left = FURTHER_AT_ONCE
+        self._refilled_ns = 0
+
+    def admits(self, consumer: Consumer, ids: int, now_ns: int) -> bool:
+        """Take commands or ids, unless the allowance is used up; one command may exceed it."""
+        further = ids - consumer.allowed
+        if further > 0:
+            if not self.has_some(now_ns):
+                return False
+            self._left -= further
+            ids = consumer.allowed
+        consumer.allowed -= ids
+        return True
+
+    def has_some(self, now_ns: int) -> bool:
+        """Return whether anything further may be sent."""
+        grown = (now_ns - self._refilled_ns) * FURTHER_PER_SECOND // NANOS_PER_SECOND
+        if grown > 0:
+            self._left = min(FURTHER_AT_ONCE, self._left + grown)
+            self._refilled_ns = now_ns
+        return self._left > 0
