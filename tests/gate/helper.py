@@ -15,6 +15,8 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+from coordinator.gate.engine.delayed import DelayingRequests
+from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.protocol import runs, stream
 
 SOURCE = Path(runs.__file__).with_name("_runs.c")
@@ -52,5 +54,11 @@ def deciding(by_runs: bool) -> Iterator[None]:
     """Inside, streams decide runs at once, or every frame on its own."""
     find_run = built() if by_runs else runs._find_none
     prompt = built("scan_prompt") if by_runs else runs._find_none
-    with patch.multiple(stream, find_run=find_run, find_prompt_run=prompt, CAN_FIND_RUNS=by_runs):
+    one = built("scan_one") if by_runs else runs._find_none
+    prompt_one = built("scan_prompt_one") if by_runs else runs._find_none
+    with (
+        patch.multiple(stream, find_run=find_run, find_prompt_run=prompt, CAN_FIND_RUNS=by_runs),
+        patch.object(ClientRequests, "_find_frame", staticmethod(one)),
+        patch.object(DelayingRequests, "_find_frame", staticmethod(prompt_one)),
+    ):
         yield

@@ -16,6 +16,7 @@ from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.payload import Published
+from coordinator.gate.protocol.runs import find_prompt_frame
 from coordinator.gate.protocol.stream import Decision, FrameVerdict
 
 _TAKEN: Final = (FrameVerdict.PASSES, FrameVerdict.TAKEN)
@@ -72,6 +73,8 @@ class DelayingProducer(Producer):
 
 class DelayingRequests(ClientRequests):
     """The client's frames at such a gate."""
+
+    _find_frame = staticmethod(find_prompt_frame)
 
     def _admit(
         self,

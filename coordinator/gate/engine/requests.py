@@ -72,7 +72,7 @@ from coordinator.gate.protocol.own_frames import (
     error_frame,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals, RequestRefused
-from coordinator.gate.protocol.runs import RunHandler
+from coordinator.gate.protocol.runs import RunHandler, find_frame
 from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ _LOOKUPS: Final[Mapping[int, tuple[schema.Message, int]]] = {
 _UNKNOWN_TYPES_MAX: Final = 64
 """Types of later releases that are counted one by one; all further types are counted as 0."""
 
+_ANY_SIZE: Final = 0x7FFFFFFF
+"""The stream has judged the size of a frame that it hands on."""
+
 # An enum member as a global: one look-up less per frame.
 _PASSES: Final = FrameVerdict.PASSES
 
@@ -136,6 +139,9 @@ class ClientRequests:
         replicates: given a producer, tells the cluster that it replicates from; None if it does not.
         charge: takes the bytes of metadata that were read, for the account of the turn.
     """
+
+    #: Reads a SEND, if it is a usual one whose messages are due at once or count no other way.
+    _find_frame = staticmethod(find_frame)
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
         self,
@@ -226,18 +232,27 @@ class ClientRequests:
         producer = self._producers.get(command.producer_id)
         if producer is None:
             return self._drop_publish(command.producer_id)
+        published = self._read_published(data, start, command_end, frame_end, command.messages)
+        if isinstance(published, int):
+            return published
+        size, sequence_id = frame_end - command_end, command.sequence_id
+        cost = Cost(published.messages, size, sequence_id, command.is_chunk)
+        return self._admit(producer, producer.limiters, published, cost, data, start, frame_end)
+
+    def _read_published(
+        self, data: bytes, start: int, command_end: int, frame_end: int, claimed: int
+    ) -> payload.Published | int:
+        """Return what a SEND publishes, or the position up to which bytes must arrive before that."""
+        usual = self._find_frame(data, start, _ANY_SIZE)
+        if usual is not None:
+            return payload.Published(usual.messages, None, 0)
         metadata, metadata_end = payload.metadata_bounds(
             data, command_end, frame_end, from_client=True
         )
         if metadata_end > len(data):
             return metadata_end
         self._charge(metadata_end - metadata)
-        published = payload.read_published(
-            data, metadata, metadata_end, frame_end, command.messages
-        )
-        size, sequence_id = frame_end - command_end, command.sequence_id
-        cost = Cost(published.messages, size, sequence_id, command.is_chunk)
-        return self._admit(producer, producer.limiters, published, cost, data, start, frame_end)
+        return payload.read_published(data, metadata, metadata_end, frame_end, claimed)
 
     def _admit(
         self,

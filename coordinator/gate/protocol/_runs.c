@@ -339,7 +339,7 @@ static PyObject *new_run(const uint64_t numbers[8])
     return run;
 }
 
-static PyObject *find_run(PyObject *const *args, Py_ssize_t count, int prompt_only)
+static PyObject *find_run(PyObject *const *args, Py_ssize_t count, int prompt_only, uint64_t most_frames)
 {
     if (count != 3 || !PyBytes_Check(args[0])) {
         PyErr_SetString(PyExc_TypeError, "scan takes bytes, a position and the size of the largest frame");
@@ -355,7 +355,7 @@ static PyObject *find_run(PyObject *const *args, Py_ssize_t count, int prompt_on
     const int kind = data[pos + SIZES + 1];
     uint64_t owner = 0, frames = 0, messages = 0, size = 0, most = 0, largest = 0;
     Frame frame;
-    while (pos < arrived &&
+    while (pos < arrived && frames < most_frames &&
            read_frame(data + pos, data + arrived, kind, prompt_only, (uint32_t)frame_max, &frame)) {
         if (frames && frame.owner != owner) break;
         owner = frame.owner;
@@ -376,7 +376,7 @@ PyDoc_STRVAR(scan_doc,
 static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
-    return find_run(args, count, 0);
+    return find_run(args, count, 0, UINT64_MAX);
 }
 
 PyDoc_STRVAR(scan_prompt_doc,
@@ -385,12 +385,30 @@ PyDoc_STRVAR(scan_prompt_doc,
 static PyObject *scan_prompt(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
-    return find_run(args, count, 1);
+    return find_run(args, count, 1, UINT64_MAX);
+}
+
+PyDoc_STRVAR(scan_one_doc, "scan_one(data, pos, frame_max) -> Run of one frame, as scan");
+
+static PyObject *scan_one(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    return find_run(args, count, 0, 1);
+}
+
+PyDoc_STRVAR(scan_prompt_one_doc, "scan_prompt_one(data, pos, frame_max) -> Run of one frame, as scan_prompt");
+
+static PyObject *scan_prompt_one(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    return find_run(args, count, 1, 1);
 }
 
 static PyMethodDef methods[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
     {"scan_prompt", (PyCFunction)(void (*)(void))scan_prompt, METH_FASTCALL, scan_prompt_doc},
+    {"scan_one", (PyCFunction)(void (*)(void))scan_one, METH_FASTCALL, scan_one_doc},
+    {"scan_prompt_one", (PyCFunction)(void (*)(void))scan_prompt_one, METH_FASTCALL, scan_prompt_one_doc},
     {NULL, NULL, 0, NULL},
 };
 

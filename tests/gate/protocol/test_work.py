@@ -222,13 +222,15 @@ def test_a_command_counts_as_the_decisions_that_it_takes_the_time_of(bench: Benc
 
 
 def test_metadata_count_as_well(bench: Bench) -> None:
-    """Of a SEND that is decided on its own; content counts nothing."""
+    """Of a SEND with a field of a later release, which no helper reads; content counts nothing."""
     bench.attach(ns="limited")
     bench.limit("limited", 0)
     client = bench.producing()
     small = decided(client, peer.send(1, 0, content=b"x" * 4_000))
 
-    metadata = message((1, "p"), (2, 1), (3, 1), *[(4, message((1, "k"), (2, "v")))] * 100)
+    metadata = message(
+        (1, "p"), (2, 1), (3, 1), *[(4, message((1, "k"), (2, "v")))] * 100, (900, 1)
+    )
     head = message((1, 6), (6, message((1, 1), (2, 1))))
     large = decided(client, peer.frame(head, len(metadata).to_bytes(4, "big") + metadata))
 
