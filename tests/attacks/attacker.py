@@ -39,7 +39,8 @@ def _nothing(_client: RawClient, _topic: str) -> bool:
 
 
 def _consumer(client: RawClient, topic: str) -> bool:
-    return client.open_consumer(topic)
+    # Durable subscriptions would stay, and slow down the topic for the attacks that follow.
+    return client.open_consumer(topic, durable=False)
 
 
 def _producer(client: RawClient, topic: str) -> bool:

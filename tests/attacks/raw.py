@@ -108,11 +108,20 @@ class RawClient:
         answer = self.ask(peer.producer(topic, producer_id, request_id), {PRODUCER_SUCCESS, ERROR})
         return answer is not None and answer.kind == PRODUCER_SUCCESS
 
-    def open_consumer(self, topic: str, consumer_id: int = 1, request_id: int = 1) -> bool:
+    def open_consumer(
+        self, topic: str, consumer_id: int = 1, request_id: int = 1, *, durable: bool = True
+    ) -> bool:
         """Subscribe and say whether the broker has accepted it."""
         subscription = f"s{time.monotonic_ns()}"
         request = peer.command(
-            4, (1, topic), (2, subscription), (3, 1), (4, consumer_id), (5, request_id), (13, 1)
+            4,
+            (1, topic),
+            (2, subscription),
+            (3, 1),
+            (4, consumer_id),
+            (5, request_id),
+            (8, durable),
+            (13, 1),
         )
         answer = self.ask(request, {SUCCESS, ERROR})
         return answer is not None and answer.kind == SUCCESS

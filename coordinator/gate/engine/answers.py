@@ -34,7 +34,7 @@ from coordinator.gate.protocol.frames import (
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.runs import RunHandler
-from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
+from coordinator.gate.protocol.stream import WORK_BYTES, Decision, FrameVerdict, Handler
 
 if TYPE_CHECKING:
     from coordinator.gate.protocol._runs import Run
@@ -76,7 +76,7 @@ class BrokerAnswers:
         end: called with a participant that the broker ended.
         shape: called with a limited consumer and the entries that pass to it.
         now_ns: the time of the call that is being handled.
-        charge: takes the bytes of metadata that were read, for the account of the turn.
+        charge: takes the decisions that the reading of metadata counts as.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class BrokerAnswers:
         else:
             if metadata_end > len(data):
                 return metadata_end
-            self._charge(metadata_end - metadata)
+            self._charge((metadata_end - metadata) // WORK_BYTES)
             messages, permits = payload.read_delivered(data, metadata, metadata_end, frame_end)
         if unacknowledged is not None:
             permits = min(permits, unacknowledged)

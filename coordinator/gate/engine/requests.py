@@ -11,11 +11,11 @@ with the broker's own error, or, where clients expect no answer, drops the frame
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.topics import TopicName
-from coordinator.gate.engine import command_order
+from coordinator.gate.engine import command_order, plain_requests
 from coordinator.gate.engine.consumer import Consumer
 from coordinator.gate.engine.consumer_pace import ID_BYTES
 from coordinator.gate.engine.counters import GateCounters
@@ -28,39 +28,17 @@ from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol import commands, lookups, payload, rewriting, schema
 from coordinator.gate.protocol.frames import (
     ACK,
-    ADD_PARTITION_TO_TXN,
-    ADD_SUBSCRIPTION_TO_TXN,
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
-    CONSUMER_STATS,
-    END_TXN,
-    END_TXN_ON_PARTITION,
-    END_TXN_ON_SUBSCRIPTION,
     FLOW,
-    GET_LAST_MESSAGE_ID,
-    GET_OR_CREATE_SCHEMA,
-    GET_SCHEMA,
-    GET_TOPICS_OF_NAMESPACE,
     KNOWN_TYPES,
     LOOKUP,
-    NEW_TXN,
     PARTITIONED_METADATA,
     PRODUCER,
     REDELIVER,
-    SCALABLE_TOPIC_CLOSE,
-    SCALABLE_TOPIC_LOOKUP,
-    SCALABLE_TOPIC_SUBSCRIBE,
-    SEEK,
     SEND,
     SUBSCRIBE,
-    TC_CLIENT_CONNECT,
     UNSUBSCRIBE,
-    WATCH_SCALABLE_TOPICS,
-    WATCH_SCALABLE_TOPICS_CLOSE,
-    WATCH_TC_ASSIGNMENTS,
-    WATCH_TC_ASSIGNMENTS_CLOSE,
-    WATCH_TOPIC_LIST,
-    WATCH_TOPIC_LIST_CLOSE,
     FrameFault,
     MalformedFrame,
     read_message,
@@ -73,46 +51,18 @@ from coordinator.gate.protocol.own_frames import (
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals, RequestRefused
 from coordinator.gate.protocol.runs import RunHandler, find_frame
-from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
+from coordinator.gate.protocol.stream import (
+    WORK_BYTES,
+    WORK_FIELDS,
+    Decision,
+    FrameVerdict,
+    Handler,
+)
 
 if TYPE_CHECKING:
     from coordinator.gate.protocol._runs import Run
 
 _TOO_OFTEN: Final = "Subscribe limited by subscribe rate limit per consumer."
-
-_WATCHES: Final[Mapping[int, schema.Message]] = {
-    SCALABLE_TOPIC_LOOKUP: schema.SCALABLE_TOPIC_LOOKUP,
-    SCALABLE_TOPIC_CLOSE: schema.WATCH,
-    WATCH_SCALABLE_TOPICS: schema.WATCH_SCALABLE_TOPICS,
-    WATCH_SCALABLE_TOPICS_CLOSE: schema.WATCH,
-    WATCH_TC_ASSIGNMENTS: schema.WATCH,
-    WATCH_TC_ASSIGNMENTS_CLOSE: schema.WATCH,
-}
-"""Commands that concern no participant and have no request id: watches of Pulsar 5."""
-
-_REQUESTS: Final[Mapping[int, tuple[schema.Message, int]]] = {
-    CONSUMER_STATS: (schema.CONSUMER_STATS, 1),
-    SEEK: (schema.SEEK, 2),
-    GET_LAST_MESSAGE_ID: (schema.GET_LAST_MESSAGE_ID, 2),
-    GET_OR_CREATE_SCHEMA: (schema.GET_OR_CREATE_SCHEMA, 1),
-    NEW_TXN: (schema.NEW_TXN, 1),
-    ADD_PARTITION_TO_TXN: (schema.ADD_PARTITION_TO_TXN, 1),
-    ADD_SUBSCRIPTION_TO_TXN: (schema.ADD_SUBSCRIPTION_TO_TXN, 1),
-    END_TXN: (schema.END_TXN, 1),
-    END_TXN_ON_PARTITION: (schema.END_TXN_ON_PARTITION, 1),
-    END_TXN_ON_SUBSCRIPTION: (schema.END_TXN_ON_SUBSCRIPTION, 1),
-    TC_CLIENT_CONNECT: (schema.TC_CLIENT_CONNECT, 1),
-    WATCH_TOPIC_LIST: (schema.WATCH_TOPIC_LIST, 1),
-    WATCH_TOPIC_LIST_CLOSE: (schema.WATCH_TOPIC_LIST_CLOSE, 1),
-    SCALABLE_TOPIC_SUBSCRIBE: (schema.SCALABLE_TOPIC_SUBSCRIBE, 1),
-}
-"""Requests that change no participant: their message, and the field of the request id."""
-
-_LOOKUPS: Final[Mapping[int, tuple[schema.Message, int]]] = {
-    GET_TOPICS_OF_NAMESPACE: (schema.GET_TOPICS_OF_NAMESPACE, 1),
-    GET_SCHEMA: (schema.GET_SCHEMA, 1),
-}
-"""The same for requests of the lookup service that an ERROR may answer."""
 
 _UNKNOWN_TYPES_MAX: Final = 64
 """Types of later releases that are counted one by one; all further types are counted as 0."""
@@ -137,7 +87,7 @@ class ClientRequests:
         answer: takes a frame for the client, to be sent between two others.
         host: tells the client's address.
         replicates: given a producer, tells the cluster that it replicates from; None if it does not.
-        charge: takes the bytes of metadata that were read, for the account of the turn.
+        charge: takes the decisions that the reading of metadata counts as.
     """
 
     #: Reads a SEND, if it is a usual one whose messages are due at once or count no other way.
@@ -191,11 +141,9 @@ class ClientRequests:
             PARTITIONED_METADATA: self._on_partitioned_metadata,
         }
         participants = self._participants
-        handlers |= {kind: _reading(message) for kind, message in _WATCHES.items()}
-        handlers |= {kind: _asking(participants.ask, *known) for kind, known in _REQUESTS.items()}
-        return command_order.in_order(handlers, self._holding) | {
-            kind: _asking(participants.look_up, *known) for kind, known in _LOOKUPS.items()
-        }
+        handlers |= plain_requests.handlers(participants.ask)
+        in_order = command_order.in_order(handlers, self._holding)
+        return in_order | plain_requests.lookup_handlers(participants.look_up)
 
     def run_handlers(self) -> dict[int, RunHandler]:
         """Return the handlers by command type, for commands that come in runs."""
@@ -245,13 +193,14 @@ class ClientRequests:
         """Return what a SEND publishes, or the position up to which bytes must arrive before that."""
         usual = self._find_frame(data, start, _ANY_SIZE)
         if usual is not None:
+            self._charge(usual.fields // WORK_FIELDS)
             return payload.Published(usual.messages, None, 0)
         metadata, metadata_end = payload.metadata_bounds(
             data, command_end, frame_end, from_client=True
         )
         if metadata_end > len(data):
             return metadata_end
-        self._charge(metadata_end - metadata)
+        self._charge((metadata_end - metadata) // WORK_BYTES)
         return payload.read_published(data, metadata, metadata_end, frame_end, claimed)
 
     def _admit(
@@ -473,23 +422,3 @@ class ClientRequests:
         reason = RefusalReason.CLOSED_CONSUMER if was_there else RefusalReason.UNKNOWN_CONSUMER
         self._refusals.count(reason, f"consumer {consumer_id}")
         return FrameVerdict.DISCARD
-
-
-def _asking(ask: Callable[[int], None], message: schema.Message, number: int) -> Handler:
-    """Return a handler that keeps the id of a request about no participant."""
-
-    def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
-        ask(commands.number_of(read_message(data, body, end, message), number))
-        return _PASSES
-
-    return handle
-
-
-def _reading(message: schema.Message) -> Handler:
-    """Return a handler that lets a command pass in canonical form."""
-
-    def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
-        read_message(data, body, end, message)
-        return _PASSES
-
-    return handle

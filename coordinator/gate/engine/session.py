@@ -404,11 +404,11 @@ class Session:
         self._requests.give_back(self._from_client.missing_bytes)
         self._holding.close()
 
-    def _charge_client(self, size: int) -> None:
-        self._from_client.charge(size)
+    def _charge_client(self, decisions: int) -> None:
+        self._from_client.charge(decisions)
 
-    def _charge_broker(self, size: int) -> None:
-        self._from_broker.charge(size)
+    def _charge_broker(self, decisions: int) -> None:
+        self._from_broker.charge(decisions)
 
     def _send(self, frame: bytes) -> None:
         self._from_client.insert(frame)

@@ -91,6 +91,7 @@ typedef struct {
 typedef struct {
     uint64_t seen;
     uint64_t values[FIELDS_MAX];
+    uint64_t fields;   /* on all levels */
 } Numbers;
 
 typedef struct {
@@ -98,6 +99,7 @@ typedef struct {
     uint64_t messages;
     size_t size;       /* all of it, arrived or not */
     size_t payload;    /* what of that lies behind the command */
+    uint64_t fields;   /* that were read */
 } Frame;
 
 static uint32_t big_endian(const uint8_t *at)
@@ -181,7 +183,9 @@ static int read_level(Span span, const Message *message, Numbers *numbers, int d
 static int read_message(Span span, const Message *message, Numbers *numbers)
 {
     int left = MOST_FIELDS;
-    return read_level(span, message, numbers, 0, &left);
+    const int readable = read_level(span, message, numbers, 0, &left);
+    numbers->fields = (uint64_t)(MOST_FIELDS - left);
+    return readable;
 }
 
 static uint64_t number_or(const Numbers *numbers, int field, uint64_t otherwise)
@@ -238,6 +242,7 @@ static int read_send(Span fields, const uint8_t *at, size_t payload, const uint8
     const uint64_t batch = number_or(&metadata, NUM_MESSAGES_IN_BATCH, 1);
     if (counted > INT32_MAX || batch > INT32_MAX) return 0;
     frame->owner = send.values[1];
+    frame->fields = send.fields + metadata.fields;
     frame->messages = counted > batch ? counted : batch;
     if (frame->messages > most) frame->messages = most;
     return 1;
@@ -255,6 +260,7 @@ static int read_delivery(Span command, const uint8_t *at, size_t payload, const 
     if (command.at[1] != command.end - command.at - 2) return 0;
     if (!find_metadata(at, arrived, 0, &span)) return 0;
     if (!read_metadata(span, at + payload, &metadata, &most)) return 0;
+    frame->fields = metadata.fields;
     frame->messages = number_or(&metadata, NUM_MESSAGES_IN_BATCH, 1);
     return frame->messages <= most;
 }
@@ -269,6 +275,7 @@ static int read_ack(Span fields, Frame *frame)
     Numbers ack;
     if (!read_message(fields, &ack_command, &ack) || !(ack.seen & 2)) return 0;
     frame->owner = ack.values[1];
+    frame->fields = ack.fields;
     return 1;
 }
 
@@ -287,6 +294,7 @@ static int read_frame(const uint8_t *at, const uint8_t *end, int kind, int promp
     frame->size = (size_t)total + 4;
     frame->payload = (size_t)total - 4 - command;
     frame->messages = 1;
+    frame->fields = 1;
     const Span fields = {head + COMMAND_HEAD, head + command};
     const uint8_t *arrived = frame->size < (size_t)(end - at) ? at + frame->size : end;
     switch (kind) {
@@ -315,6 +323,7 @@ static PyStructSequence_Field run_fields[] = {
     {"size", "bytes behind the commands: what Pulsar calls the size of messages"},
     {"most_messages", "in one of them"},
     {"largest", "the largest size of one of them"},
+    {"fields", "that were read of them, on all levels"},
     {"end", "where they end; behind the data, if the last one has not arrived in full"},
     {NULL, NULL},
 };
@@ -323,15 +332,15 @@ static PyStructSequence_Desc run_description = {
     "coordinator.gate.protocol._runs.Run",
     "Frames that follow each other: SENDs of one producer, receipts for it, messages to a consumer, or its ACKs.",
     run_fields,
-    8,
+    9,
 };
 
 static PyTypeObject *run_type;
 
-static PyObject *new_run(const uint64_t numbers[8])
+static PyObject *new_run(const uint64_t numbers[9])
 {
     PyObject *run = PyStructSequence_New(run_type);
-    for (int i = 0; run && i < 8; i++) {
+    for (int i = 0; run && i < 9; i++) {
         PyObject *number = PyLong_FromUnsignedLongLong(numbers[i]);
         if (number) PyStructSequence_SetItem(run, i, number);
         else Py_CLEAR(run);
@@ -353,7 +362,7 @@ static PyObject *find_run(PyObject *const *args, Py_ssize_t count, int prompt_on
         Py_RETURN_NONE;
     }
     const int kind = data[pos + SIZES + 1];
-    uint64_t owner = 0, frames = 0, messages = 0, size = 0, most = 0, largest = 0;
+    uint64_t owner = 0, frames = 0, messages = 0, size = 0, most = 0, largest = 0, fields = 0;
     Frame frame;
     while (pos < arrived && frames < most_frames &&
            read_frame(data + pos, data + arrived, kind, prompt_only, (uint32_t)frame_max, &frame)) {
@@ -362,12 +371,13 @@ static PyObject *find_run(PyObject *const *args, Py_ssize_t count, int prompt_on
         frames++;
         messages += frame.messages;
         size += frame.payload;
+        fields += frame.fields;
         if (frame.messages > most) most = frame.messages;
         if (frame.payload > largest) largest = frame.payload;
         pos += (Py_ssize_t)frame.size;
     }
     if (!frames) Py_RETURN_NONE;
-    return new_run((uint64_t[]){kind, owner, frames, messages, size, most, largest, (uint64_t)pos});
+    return new_run((uint64_t[]){kind, owner, frames, messages, size, most, largest, fields, (uint64_t)pos});
 }
 
 PyDoc_STRVAR(scan_doc,

@@ -266,7 +266,9 @@ class Connection(Visitor):
     def take_turn(self) -> None:
         """See `TurnTaker`."""
         session = self.session
-        if session.client_waits and self._client is not None and not self._client.is_closing():
+        if session.paused:
+            self.advance()
+        elif session.client_waits and self._client is not None and not self._client.is_closing():
             self._serve("client", session.serve_client)
         if session.broker_waits and self._client_writable:
             self._serve("broker", session.serve_broker)
@@ -295,6 +297,10 @@ class Connection(Visitor):
         """Read the client again if nothing is against it any more."""
         if self._client is not None:
             self._serve("client", self.session.advance)
+
+    def look_again(self) -> None:
+        """Have a turn for a client that is not read: its allowance may have grown."""
+        self._turns.ask(self)
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again, because attachments changed."""

@@ -155,7 +155,7 @@ class DeadlineSupervisor:
 
     def _allowance_has_grown(self, connection: Connection) -> None:
         self._deadlines.begin(Awaited.ALLOWANCE, connection)
-        connection.advance()
+        connection.look_again()
 
     def _sign_of_life_is_due(self, connection: Connection) -> None:
         self._deadlines.begin(Awaited.SIGN_OF_LIFE, connection)

@@ -31,9 +31,28 @@ def test_sends_of_one_producer_are_added_up() -> None:
     sizes = [payload(frame) for frame in SENDS]
     data = b"".join(SENDS)
 
-    assert found(data) == (6, 1, 3, 9, sum(sizes), 7, max(sizes), len(data))
+    fields = [fields_of(frame) for frame in SENDS]
+    assert found(data) == (6, 1, 3, 9, sum(sizes), 7, max(sizes), sum(fields), len(data))
     start = len(SENDS[0])
-    assert found(data, start) == (6, 1, 2, 8, sum(sizes[1:]), 7, max(sizes[1:]), len(data))
+    sizes, fields = sizes[1:], fields[1:]
+    assert found(data, start) == (6, 1, 2, 8, sum(sizes), 7, max(sizes), sum(fields), len(data))
+
+
+def fields_of(frame: bytes) -> int:
+    """The fields that the helper reads of a frame."""
+    run = found(frame)
+    assert run is not None
+    return run[7]
+
+
+def test_the_fields_of_a_run_are_those_of_all_levels() -> None:
+    """They are what it costs to read it."""
+    properties = [(4, peer.message((1, "k"), (2, "v")))] * 100
+    metadata = peer.message((1, "p"), (2, 1), (3, 1), *properties)
+    head = peer.message((1, 6), (6, peer.message((1, 1), (2, 1))))
+    send = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata)
+    assert fields_of(send) == 2 + 3 + 3 * 100
+    assert fields_of(peer.receipt(1, 7)) == 1
 
 
 def test_a_run_has_names() -> None:
@@ -78,7 +97,9 @@ def test_the_last_frame_need_not_have_arrived_in_full() -> None:
 def test_messages_to_one_consumer_are_added_up(delivery: bytes) -> None:
     """The number in their metadata counts, wherever it stands."""
     size = payload(delivery)
-    assert found(delivery * 2) == (9, 1, 2, 10, 2 * size, 5, size, 2 * len(delivery))
+    fields = fields_of(delivery)
+    expected = (9, 1, 2, 10, 2 * size, 5, size, 2 * fields, 2 * len(delivery))
+    assert found(delivery * 2) == expected
 
 
 def test_messages_of_which_some_are_acknowledged_are_no_run() -> None:

@@ -16,7 +16,7 @@ from coordinator.gate.protocol.frames import (
     read_message,
 )
 from coordinator.gate.protocol.refusals import RefusalReason
-from coordinator.gate.protocol.stream import WORK_BYTES
+from coordinator.gate.protocol.stream import WORK_BYTES, WORK_FIELDS
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench, Client
 from tests.gate.peer import command, message, varint
@@ -79,6 +79,21 @@ def test_ids_of_any_number_reach_the_broker_as_they_were(
     frame = command(20, (1, 1), *ids) if redeliver else ack(count)
 
     assert client.sends(frame) == [frame]
+
+
+def test_fields_that_the_helper_reads_count_as_well(bench: Bench) -> None:
+    """Of SENDs that pass as a run, and of those that do not."""
+    properties = [(4, message((1, ""), (2, "")))] * 1_300
+    metadata = message((1, "p"), (2, 1), (3, 1), *properties)
+    head = message((1, 6), (6, message((1, 1), (2, 1))))
+    large = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata)
+    fields = 3 * 1_300
+    client = bench.producing()
+    assert decided(client, *[large] * 10) >= 10 * fields // WORK_FIELDS
+
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    assert decided(client, *[large] * 10) >= 10 * fields // WORK_FIELDS
 
 
 @pytest.mark.parametrize(("count", "passes"), [(10_000, True), (10_001, False)])
