@@ -7,7 +7,9 @@ of another does. A client is a role, on all its connections, or a connection tha
 Each limiter has a clock that measures how far its waiters have been served. A release moves the client's
 next turn ahead by the time that the message takes up of the limit, and within the client the producer's
 next turn likewise. The client with the earliest turn is served first, and of its producers the one with
-the earliest turn.
+the earliest turn. Of clients with equal turns it is the one that was served least: one that uses less
+than its part then waits for one message, and not for one of each other client (as sparse flows in RFC
+8290).
 """
 
 from __future__ import annotations
@@ -136,8 +138,8 @@ class ServiceOrder(Generic[W]):
         self._clients: dict[ClientTurns, _ClientOrder[W]] = {}
         #: The client of each waiter, by identity: that of the moment when it lined up.
         self._of: dict[int, ClientTurns] = {}
-        #: Where a client's turn begins, the number of its place, and the client.
-        self._heap: list[tuple[int, int, ClientTurns]] = []
+        #: Where a client's turn begins, how far it was served, the number of its place, and the client.
+        self._heap: list[tuple[int, int, int, ClientTurns]] = []
         self._places = count()
         #: The time at which the first in line can pass; None is never.
         self.due_ns: int | None = None
@@ -177,7 +179,7 @@ class ServiceOrder(Generic[W]):
     def first(self) -> W | None:
         """Return the waiter whose turn it is."""
         while self._heap:
-            begins_ns, _, client = entry = self._heap[0]
+            begins_ns, _, _, client = entry = self._heap[0]
             if not self._is_valid(entry):
                 heapq.heappop(self._heap)
                 continue
@@ -196,12 +198,15 @@ class ServiceOrder(Generic[W]):
             return False
         if self._of[id(first)] is client:
             return first.turn < turn
-        return (self._heap[0][0], first.turn[1]) < (client.begins_ns(self._limiter), turn[1])
+        limiter = self._limiter
+        own = (client.begins_ns(limiter), client.served_until_ns(limiter), turn[1])
+        return (*self._heap[0][:2], first.turn[1]) < own
 
     def _place(self, client: ClientTurns, order: _ClientOrder[W], begins_ns: int) -> None:
         order.place = next(self._places)
-        heapq.heappush(self._heap, (begins_ns, order.place, client))
+        served_until_ns = client.served_until_ns(self._limiter)
+        heapq.heappush(self._heap, (begins_ns, served_until_ns, order.place, client))
 
-    def _is_valid(self, entry: tuple[int, int, ClientTurns]) -> bool:
-        order = self._clients.get(entry[2])
-        return order is not None and order.place == entry[1]
+    def _is_valid(self, entry: tuple[int, int, int, ClientTurns]) -> bool:
+        order = self._clients.get(entry[3])
+        return order is not None and order.place == entry[2]

@@ -90,6 +90,31 @@ def test_any_clients_with_any_costs_get_the_same(seed: int) -> None:
     assert max(served.values()) - min(served.values()) <= 2 * max(costs)
 
 
+def test_a_client_that_uses_less_than_its_part_waits_for_one_message() -> None:
+    """However many others wait, and at whichever moment of their round it comes."""
+    limiter = Clock()
+    order = ServiceOrder[Waits](limiter)
+    clients = [ClientTurns() for _ in range(20)]
+    for number, client in enumerate(clients):
+        order.add(Waits(client, (0, number)))
+    sparse = Waits(ClientTurns(), (0, 0))
+    numbers = iter(range(100, 10_000))
+
+    def serve() -> Waits:
+        waiter = order.first()
+        assert waiter is not None
+        waiter.served_ns = waiter.client.charge(limiter, waiter.served_ns, 10)
+        waiter.turn = waiter.client.begins_within_ns(limiter, waiter.served_ns), next(numbers)
+        return waiter
+
+    for others in range(1, 60):
+        for _ in range(2 * len(clients) + others % 20):
+            order.requeue(serve())
+        order.add(sparse)
+        assert serve() is sparse
+        order.remove(sparse)
+
+
 def test_a_client_that_was_served_by_another_limiter_moves_back() -> None:
     """Its place is looked at when it comes first."""
     limiter = Clock()
