@@ -30,7 +30,7 @@ FURTHER_AT_ONCE: Final = 2_000
 
 
 class ConsumerPace:
-    """What the consumers of a connection may send beside what their messages allow: a token bucket."""
+    """A token bucket of what a connection's consumers send beside what their messages allow."""
 
     def __init__(self) -> None:
         self._left = FURTHER_AT_ONCE

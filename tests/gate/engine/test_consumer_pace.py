@@ -60,7 +60,7 @@ def test_what_messages_call_for_passes(bench: Bench) -> None:
     "frame", [ack(), redeliver(), peer.flow(1, 1)], ids=["ACK", "REDELIVER", "FLOW"]
 )
 def test_what_no_message_calls_for_passes_at_a_bounded_rate(bench: Bench, frame: bytes) -> None:
-    """So many at once, then so many a second; nothing is lost, and nothing refused."""
+    """So many at once, then so many a second; all of it arrives, and the client sees no error."""
     client = consuming(bench)
     sent = 3 * (FURTHER_AT_ONCE + FURTHER_PER_SECOND)
     passed = len(client.sends(*[frame] * sent))
@@ -112,6 +112,6 @@ def test_a_new_consumer_brings_a_few_commands_of_its_own(bench: Bench) -> None:
 def test_the_commands_of_an_unknown_consumer_take_nothing_of_the_allowance(bench: Bench) -> None:
     """They are dropped, and the broker has no work with them."""
     client = consuming(bench)
-    nobody = command(10, (1, 9), (2, 0), (3, MESSAGE_ID))
-    assert client.sends(*[nobody] * 2 * FURTHER_AT_ONCE) == []
+    stray = command(10, (1, 9), (2, 0), (3, MESSAGE_ID))
+    assert client.sends(*[stray] * 2 * FURTHER_AT_ONCE) == []
     assert client.sends(ack(FURTHER_AT_ONCE)) == [ack(FURTHER_AT_ONCE)]

@@ -66,7 +66,7 @@ def test_a_client_has_its_own_time_if_no_other_waits() -> None:
 
 
 def test_a_gate_that_ends_closes_them_at_once() -> None:
-    """And none of them again later."""
+    """Each is closed once."""
     timers = Timers()
     clients = RefusedClients(lambda: timers)
     closed: list[str] = []
