@@ -106,6 +106,17 @@ class Cluster:
         """All brokers, alive or not, broker-1 first."""
         return self.state.brokers
 
+    def broker(self, name: str) -> Broker:
+        """Return the broker of this name.
+
+        Raises:
+            WrongUseError: there is none.
+        """
+        for broker in self.brokers:
+            if broker.name == name:
+                return broker
+        raise WrongUseError(f"there is no broker {name!r}")
+
     def web_url(self, index: int = 0) -> str:
         """Return the admin REST address of a broker, counted from 0."""
         return self.brokers[index].web_url

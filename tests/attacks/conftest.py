@@ -55,7 +55,7 @@ class Target:
     @property
     def broker(self) -> Broker:
         """`BROKER`, with its ports."""
-        return next(b for b in self.world.cluster.brokers if b.name == BROKER)
+        return self.world.cluster.broker(BROKER)
 
     @property
     def port(self) -> int:

@@ -43,7 +43,7 @@ class Site:
     @property
     def port(self) -> int:
         """The API of `BROKER`'s sidecar."""
-        return next(b.admin_port for b in self.world.cluster.brokers if b.name == BROKER)
+        return self.world.cluster.broker(BROKER).admin_port
 
     @property
     def caller(self) -> Caller:
@@ -71,7 +71,7 @@ class Site:
     def state(self) -> dict[str, Any]:
         """All that these requests would change."""
         namespace, http = self.world.namespace, self.world.http
-        web = next(b.web_url for b in self.world.cluster.brokers if b.name == BROKER)
+        web = self.world.cluster.broker(BROKER).web_url
         return {
             "stored": dict(nodes(self.zookeeper, ROOT, ("groups", "attachments", "limits"))),
             "groups": [self.world.get("/admin/v2/resourcegroups", at=name) for name in BROKERS],

@@ -63,7 +63,7 @@ def of_size(number: int) -> bytes:
 
 def test_schemas_are_stored_no_faster_than_the_limit(schemas: World) -> None:
     """Each new one takes its bytes of the limit; one that is there already takes none."""
-    broker = next(each for each in schemas.cluster.brokers if each.name == BROKER)
+    broker = schemas.cluster.broker(BROKER)
     topic = schemas.topic_of[BROKER]
     request_ids = itertools.count(1)
 

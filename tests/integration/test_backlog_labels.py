@@ -58,7 +58,7 @@ def test_metrics_without_topics_have_evictions_by_namespace_and_no_age(
     evictions = "pulsar_storage_backlog_quota_exceeded_evictions_total"
     bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600)
     client = connect(bench.sidecars.service_url)
-    owner = next(broker for broker in bench.cluster.brokers if broker.name == BROKER)
+    owner = bench.cluster.broker(BROKER)
     for number in range(2):
         topic = topic_at(bench, f"labels-{number}", owner)
         client.subscribe(topic, "a").close()

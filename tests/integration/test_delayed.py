@@ -134,7 +134,7 @@ def test_no_time_of_delivery_is_hidden_from_the_limit(counting: World) -> None:
         return answer.is_success and answer.json()["limits"]["publishRateInMsgs"] == RATE
 
     eventually(is_limited, "the limit")
-    port = next(each.gate_port for each in world.cluster.brokers if each.name == broker)
+    port = world.cluster.broker(broker).gate_port
     for way, spelled in SPELLINGS.items():
         before, began_s = world.topics.counters(topic).messages_in, time.monotonic()
         with RawClient(port) as client:

@@ -68,7 +68,7 @@ def reconciled(
 
 def broker_of(world: World, name: str) -> Broker:
     """The broker of this name."""
-    return next(each for each in world.cluster.brokers if each.name == name)
+    return world.cluster.broker(name)
 
 
 def own_port(world: World, name: str = BROKER) -> pulsar.Client:

@@ -48,7 +48,7 @@ def test_pulsar_admin_manages_tenants_namespaces_and_groups(world: World) -> Non
 
 def test_pulsar_admin_is_told_where_to_ask_for_the_rest(world: World) -> None:
     """Its error has the sidecar's reason, with the broker's address."""
-    web_url = next(b.web_url for b in world.cluster.brokers if b.name == "broker-1")
+    web_url = world.cluster.broker("broker-1").web_url
     refused = admin(world, "topics", "stats", world.topic_of["broker-1"])
 
     assert refused.returncode != 0
@@ -59,7 +59,7 @@ def test_pulsar_admin_is_told_where_to_ask_for_the_rest(world: World) -> None:
 def test_a_client_whose_url_is_a_sidecars_http_address_works(world: World) -> None:
     """Partitioned topics, patterns and schemas, through gates."""
     partitioned = f"/admin/v2/persistent/{world.namespace}/parts/partitions"
-    web_url = next(b.web_url for b in world.cluster.brokers if b.name == "broker-2")
+    web_url = world.cluster.broker("broker-2").web_url
     world.http.put(web_url + partitioned, json=3).raise_for_status()
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(world.sidecars.admin_url("broker-1"), logger=quiet)

@@ -110,7 +110,7 @@ class Client:
 @contextmanager
 def client(world: World, topic: str = "") -> Iterator[Client]:
     """Connect to the gate of `BROKER`."""
-    port = next(each.gate_port for each in world.cluster.brokers if each.name == BROKER)
+    port = world.cluster.broker(BROKER).gate_port
     with RawClient(port) as raw:
         yield Client(world, raw, topic or world.topic_of[BROKER])
 
@@ -316,7 +316,7 @@ def test_of_all_levels_the_strictest_acts(
 @pytest.mark.shows("pip-322/subscribe")
 def test_who_subscribes_too_often_is_refused(bounded: World) -> None:
     """Two in half a minute; the third is refused as Pulsar does it."""
-    port = next(each.gate_port for each in bounded.cluster.brokers if each.name == BROKER)
+    port = bounded.cluster.broker(BROKER).gate_port
     topic = bounded.topic_of[BROKER]
     with RawClient(port) as raw:
         for request in range(SUBSCRIBES):
@@ -406,7 +406,7 @@ class Sender:
 @contextmanager
 def replicated(world: World) -> Iterator[str]:
     """A topic of `BROKER` that its broker replicates to another cluster: the same one, by the gate."""
-    gate = next(each for each in world.cluster.brokers if each.name == BROKER)
+    gate = world.cluster.broker(BROKER)
     api, tenant = f"{gate.web_url}/admin/v2", f"{TENANT}-replicated"
     elsewhere = {
         "serviceUrl": gate.web_url,

@@ -17,7 +17,7 @@ class Timed(RawClient):
     def __init__(self, world: World, broker: str) -> None:
         self.receipts_s: list[float] = []
         self.sent_s: list[float] = []
-        port = next(each.gate_port for each in world.cluster.brokers if each.name == broker)
+        port = world.cluster.broker(broker).gate_port
         super().__init__(port)
         assert self.open_producer(world.topic_of[broker])
 

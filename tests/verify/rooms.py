@@ -39,7 +39,7 @@ ROOMS: Final = (
     Room(
         "limits",
         "publish limits: the sum, the shares, of topics, what is refused",
-        _integration("limits", "strict", "topic_limits", "handling"),
+        _integration("limits", "strict", "topic_limits", "handling", "reopened_topics"),
     ),
     Room(
         "laws",

@@ -359,6 +359,8 @@ class Connection(Visitor):
 
     def _serve(self, side: str, step: Callable[[int], None]) -> None:
         """Let the session decide bytes of this side, and write its output."""
+        if self._refused:
+            return
         try:
             step(self._host.now_ns())
         except MalformedFrame as error:
@@ -380,16 +382,14 @@ class Connection(Visitor):
     def _fail(self, side: str, error: MalformedFrame) -> None:
         self._host.malformed(side, self.peer, error)
         if side == "client" and self._client is not None:
-            self._refuse(self._client)
+            self._refuse()
         else:
             self.close()
 
-    def _refuse(self, client: asyncio.Transport) -> None:
+    def _refuse(self) -> None:
         """Serve the client no more; its side is closed later."""
-        self.flush()
         self._refused = True
-        if self._client_read:
-            _steer(client, read=False)
+        self.flush()  # which reads no more of it
         self._leave()
         self._host.refused_clients.add(self.close)
 
@@ -425,6 +425,7 @@ class Connection(Visitor):
             and self._broker_writable
             and not paused
             and not self._client_full
+            and not self._refused
         )
         client_waits, broker_waits = session.client_waits, session.broker_waits
         if (client_waits and serves_client) or (broker_waits and self._client_writable):
