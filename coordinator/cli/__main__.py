@@ -84,8 +84,13 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     api: Annotated[
-        str, typer.Option(envvar="PULSAR_QUOTA_API", help="URL of a sidecar's admin API.")
-    ] = _DEFAULT_API,
+        str | None,
+        typer.Option(
+            envvar="PULSAR_QUOTA_API",
+            help="URL of a sidecar's admin API.",
+            show_default=_DEFAULT_API,
+        ),
+    ] = None,
     token: Annotated[
         str | None,
         typer.Option(envvar="PULSAR_QUOTA_TOKEN", help="Token for the API.", show_default=False),
@@ -107,7 +112,12 @@ def root(
     # A Python caller may hand in the transport of the requests.
     transport = context.find_object(httpx.BaseTransport)
     context.obj = GlobalOptions(
-        api, token, as_json, trust(tls_ca, tls_certificate, tls_key), transport
+        api or _DEFAULT_API,
+        token,
+        as_json,
+        trust(tls_ca, tls_certificate, tls_key),
+        transport,
+        is_named=api is not None,
     )
 
 

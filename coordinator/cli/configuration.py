@@ -10,7 +10,11 @@ import typer
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
-from coordinator.config import Config, ConfigError, document_of, hints, load
+from coordinator.config import Config, ConfigError, document_of, hints, load, split_address
+from coordinator.core.addresses import host_and_port
+
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where to reach a server that listens to all addresses."""
 
 app = typer.Typer(help="Write and check the configuration of a sidecar.", no_args_is_help=True)
 
@@ -32,6 +36,13 @@ def load_or_refuse(path: Path, settings: list[str] | None) -> Config:
         return load(path, settings or ())
     except ConfigError as error:
         raise WrongUse(str(error)) from error
+
+
+def api_of(config: Config) -> str:
+    """Return the URL of a sidecar's admin API on its own machine."""
+    host, port = split_address("admin_listen", config.admin_listen)
+    scheme = "https" if config.admin_tls_certificate_file else "http"
+    return f"{scheme}://{host_and_port(_LOOPBACK.get(host, host), port)}"
 
 
 @app.command()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from coordinator.cli.configuration import Settings, load_or_refuse
+from coordinator.cli.configuration import Settings, api_of, load_or_refuse
 from coordinator.cli.doctor_api import examine_api
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, Level
@@ -24,7 +25,8 @@ def doctor(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Also check what this sidecar's configuration names, from this machine.",
+            help="Also check what this sidecar's configuration names, from this machine; its API is "
+            "asked if --api names no other.",
             metavar="FILE",
             show_default=False,
         ),
@@ -34,6 +36,8 @@ def doctor(
     """Check everything that must work and say how to fix what does not."""
     session = session_of(context)
     loaded = None if config is None else load_or_refuse(config, settings)
+    if loaded is not None and not session.is_named:
+        session = replace(session, api=api_of(loaded))
     with session.connect() as client:
         findings = list(examine_api(client))
     if loaded is not None:

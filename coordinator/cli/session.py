@@ -21,6 +21,7 @@ class GlobalOptions:
         as_json: print JSON instead of text.
         trust: TLS settings, as the client takes them.
         transport: carries the requests; None is the network.
+        is_named: whether the caller has named the API.
     """
 
     api: str
@@ -28,6 +29,7 @@ class GlobalOptions:
     as_json: bool
     trust: ssl.SSLContext | None = None
     transport: httpx.BaseTransport | None = None
+    is_named: bool = False
 
     def connect(self) -> AdminClient:
         """Return a client of the admin API, to be closed by the caller."""

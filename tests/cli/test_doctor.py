@@ -178,6 +178,54 @@ def test_no_sidecar(run: Run) -> None:
     assert "pulsar-quota sidecar --config FILE" in examined.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "listens", "asked"),
+    [
+        ((), "127.0.0.1:8199", "http://127.0.0.1:8199"),
+        ((), "[::1]:8199", "http://[::1]:8199"),
+        ((), "0.0.0.0:8199", "http://127.0.0.1:8199"),
+        ((), "[::]:8199", "http://[::1]:8199"),
+        (("--api", "http://127.0.0.1:8087"), "127.0.0.1:8199", "http://127.0.0.1:8087"),
+    ],
+)
+def test_the_sidecar_of_the_file_is_asked(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    listens: str,
+    asked: str,
+) -> None:
+    """At the address at which it listens, unless the caller names another one."""
+    monkeypatch.setattr("coordinator.cli.doctor_host.examine_host", lambda *_: [])
+    file = tmp_path / "sidecar.toml"
+    file.write_text(
+        "\n".join(
+            (
+                'broker_id = "broker-1"',
+                'gate_listen = "127.0.0.1:8299"',
+                'gate_upstream = "127.0.0.1:8399"',
+                f'admin_listen = "{listens}"',
+                'admin_hosts = ["sidecar.example"]',
+                'auth_secret_key_file = "/nowhere/secret"',
+                'super_user_roles = ["admin"]',
+                'broker_web_url = "http://127.0.0.1:8499"',
+                'bus_service_url = "pulsar://127.0.0.1:8599"',
+                'zookeeper_servers = "127.0.0.1:8699"',
+            )
+        )
+    )
+    requests: list[httpx.URL] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        requests.append(request.url)
+        raise httpx.ConnectError("refused")
+
+    run(*words, "doctor", "--config", str(file), carrier=httpx.MockTransport(refuse))
+
+    assert {f"{url.scheme}://{url.netloc.decode()}" for url in requests} == {asked}
+
+
 @pytest.mark.parametrize("command", ["doctor", "sidecar"])
 def test_bad_configuration_is_wrong_use(run: Run, tmp_path: Path, command: str) -> None:
     """The loader's message, and exit code 2."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.backlog.rules.guard import Enforcement
-from coordinator.config import Config, ConfigError, from_mapping, hints, load
+from coordinator.config import Config, ConfigError, from_mapping, hints, load, split_address
 from coordinator.core.model import Rates
 
 GOOD: dict[str, Any] = {
@@ -386,3 +386,32 @@ def test_rounds_and_threshold_of_reports_reach_the_core() -> None:
     assert settings.moved(1_000, 1_101)
     assert not settings.moved(1_000, 1_100)
     assert not settings.moved(1_000, 900)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("127.0.0.1:6650", ("127.0.0.1", 6650)),
+        ("broker-1.pulsar:6650", ("broker-1.pulsar", 6650)),
+        ("[::]:6650", ("::", 6650)),
+        ("[fd00::7]:0", ("fd00::7", 0)),
+        ("[::ffff:10.0.0.7]:65535", ("::ffff:10.0.0.7", 65535)),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(address: str, expected: tuple[str, int]) -> None:
+    """An IPv6 address stands in brackets, as in a URL."""
+    assert split_address("gate_listen", address) == expected
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "fd00::7:6650", "::1:6650", "[::1]", "[::1]6650", "[]:6650", "[broker]:6650", "[127.0.0.1]:6650",
+        "[::1:6650", "::1]:6650", "[[::1]]:6650", "[fd00::g]:6650", "[::1]:66500", "[::1]: 6650",
+        "[::1 ]:6650", "a:b:6650", ":6650",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_is_refused_with_an_example(address: str) -> None:
+    """An IPv6 address without brackets could be read in two ways."""
+    with pytest.raises(ConfigError, match=r"write host:port, for example .* or \[fd00::7\]:6650"):
+        split_address("gate_listen", address)

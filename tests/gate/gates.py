@@ -25,12 +25,14 @@ def gate_to(
     proxy_protocol: int = 0,
     connections: ConnectionLimits | None = None,
     patience: Patience = DEFAULT_PATIENCE,
+    listen: tuple[str, int] = ("127.0.0.1", 0),
+    upstream_host: str = "127.0.0.1",
 ) -> Gate:
     """Return a gate, not started, to the broker on this port; with TLS if it is given the files."""
     return Gate(
-        listen_host="127.0.0.1",
-        listen_port=0,
-        upstream_host="127.0.0.1",
+        listen_host=listen[0],
+        listen_port=listen[1],
+        upstream_host=upstream_host,
         upstream_port=port,
         listener=listener or Story(),
         clock=MonotonicClock(),

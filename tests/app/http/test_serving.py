@@ -66,6 +66,8 @@ def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Bui
     [
         ({"admin_listen": "127.0.0.1:8087"}, "127.0.0.1:8087"),
         ({"admin_listen": "0.0.0.0:8087"}, f"{socket.getfqdn()}:8087"),
+        ({"admin_listen": "[::]:8087"}, f"{socket.getfqdn()}:8087"),
+        ({"admin_listen": "[::1]:8087"}, "[::1]:8087"),
         (
             {"admin_listen": "0.0.0.0:8087", "admin_advertised_address": "broker-1.example:80"},
             "broker-1.example:80",
@@ -281,6 +283,24 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) ->
         async with serving.serving(settings, app), httpx.AsyncClient(timeout=PATIENCE_S) as client:
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get(f"http://{settings.admin_listen}/admin/v2/clusters")
+
+
+@pytest.mark.parametrize(
+    ("listens", "callers"), [("[::1]", ["[::1]"]), ("[::]", ["[::1]", "127.0.0.1"])]
+)
+async def test_the_api_answers_at_addresses_of_both_families(
+    world: World, listens: str, callers: list[str]
+) -> None:
+    """All addresses are those of both; one address is itself."""
+    port = free_block()[0]
+    settings = config(admin_listen=f"{listens}:{port}")
+    async with (
+        serving.serving(settings, app_of(world)),
+        httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as client,
+    ):
+        for host in callers:
+            answer = await client.get(f"http://{host}:{port}/quota/v1/groups")
+            assert answer.status_code == 200, host
 
 
 @pytest.mark.parametrize("endless", [b"GET /", b"GET / HTTP/1.1\r\nX-Long: "])
