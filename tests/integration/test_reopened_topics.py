@@ -57,7 +57,7 @@ def test_names_that_are_opened_in_between_wipe_out_no_debt(world: World, measure
 
 
 def open_and_close(client: RawClient, namespace: str, number: int) -> None:
-    """Open producers of names that no one has used before, and close them."""
+    """Open producers of fresh names, and close them."""
     answered = client.counted(PRODUCER_SUCCESS) + client.counted(ERROR) + OTHERS
     for other in range(OTHERS):
         name = f"non-persistent://{namespace}/other-{number}-{other}"

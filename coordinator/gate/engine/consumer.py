@@ -28,8 +28,9 @@ from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.protocol.commands import PERMITS_MAX
 
-_ALLOWED_AT_FIRST: Final = 10
-"""Commands before its first message: its first permits, and some more."""
+ALLOWED_AT_FIRST: Final = 1_000
+"""Commands or ids before its first message: clients that have just connected again acknowledge what their
+receiver queue held, a thousand messages by default."""
 
 _SLICES_AT_ONCE: Final = 2
 """Slices into which a full bucket is divided for a consumer that is alone."""
@@ -87,7 +88,7 @@ class Consumer(Participant[DispatchLimiter]):
         #: Permits that the broker has; below 0 after a batch that was larger than the permits left.
         self.permits = 0
         #: Commands or ids that its messages allow it; see ``consumer_pace``.
-        self.allowed = _ALLOWED_AT_FIRST
+        self.allowed = ALLOWED_AT_FIRST
         #: Permits that the client gave and the broker does not have yet.
         self.withheld = 0
         #: Entries that one slice lets out, and entries that permits may be out for.

@@ -2,9 +2,9 @@
 
 A consumer answers messages with ACK, REDELIVER and FLOW. A broker looks for each message id that it is
 told, also for one that it has never sent, on the thread that serves other clients, too; to write an id
-takes a client next to nothing. So each message allows its consumer a few commands or ids. Beside these
-the connection has as many a second as clients need that have just connected again, and acknowledge what
-they got before. A client that sends more is not read until its allowance has grown again.
+takes a client next to nothing. So each message allows its consumer a few commands or ids, and a new
+consumer has some for the messages that it got before it connected again. Beside these the connection has
+a number a second. A client that sends more is not read until its allowance has grown again.
 """
 
 from __future__ import annotations
