@@ -33,6 +33,7 @@ from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.connect_policy import Client as Address
 from coordinator.gate.protocol.connect_policy import ConnectPolicy
 from coordinator.gate.protocol.refusals import RefusalReason
+from coordinator.gate.protocol.stream import ENDLESS
 from tests.gate import peer
 from tests.gate.helper import deciding
 
@@ -89,6 +90,7 @@ class Client:
             identities=identities,
             addresses=bench.addresses,
             audit=self,
+            turn=bench.turn,
         )
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
@@ -147,6 +149,7 @@ class Bench:
         self.counters = GateCounters()
         self.buffer = PublishBuffer()
         self.addresses = AddressBook(AddressMap())
+        self.turn = ENDLESS
         self.released: list[Client] = []
         self.clients: list[Client] = []
 

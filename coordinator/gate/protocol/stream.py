@@ -25,8 +25,7 @@ Many small frames take long to decide, and one read may bring thousands; so does
 stream decides a number of frames in a *turn*, and leaves the others until it is told to `go_on`: in
 between, other connections have theirs. A frame or a run counts as one decision, and as more by what is
 read of it field by field (`WORK_BYTES`, `WORK_FIELDS`), so that a turn takes about as long whatever the
-client sends. A
-command that is larger than its content can need is refused before it has arrived.
+client sends. A command that is larger than its content can need is refused before it has arrived.
 
 Frames of our own making, and frames that were held back, may only enter between two frames:
 ``insert`` waits for that moment.
@@ -336,6 +335,8 @@ class FrameStream:
             self._left -= run.fields // WORK_FIELDS
             handler = handlers.get(run.kind)
             if handler is None or not handler(run):
+                # Its first frame is decided in this turn, so that the next one finds a shorter run.
+                self._left = max(self._left, 1)
                 return pos, run.end
             self._left -= 1
             pos = run.end

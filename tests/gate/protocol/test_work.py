@@ -96,6 +96,22 @@ def test_fields_that_the_helper_reads_count_as_well(bench: Bench) -> None:
     assert decided(client, *[large] * 10) >= 10 * fields // WORK_FIELDS
 
 
+def test_a_turn_that_is_shorter_than_a_run_decides_a_frame(bench: Bench) -> None:
+    """A run that does not pass is looked for again; each turn gets on, however much it counts as."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    bench.turn = 3
+    client = bench.producing()
+    properties = [(4, message((1, ""), (2, "")))] * 1_300
+    metadata = message((1, "p"), (2, 1), (3, 1), *properties)
+    head = message((1, 6), (6, message((1, 1), (2, 1))))
+    large = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata)
+    assert client.sends(*[large] * 10) == []
+    for _ in range(10):
+        client.session.serve_client(bench.now_ns)
+    assert (client.session.held_frames, client.session.client_waits) == (10, False)
+
+
 @pytest.mark.parametrize(("count", "passes"), [(10_000, True), (10_001, False)])
 def test_the_ids_of_a_command_are_bounded(bench: Bench, count: int, passes: bool) -> None:
     """Ten times as many as clients send at once: the broker has work with each, however short it is."""
