@@ -23,7 +23,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
-_ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:\[\]\s]+)):(?P<port>\d{1,5})", re.ASCII)
+_ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:\[\]\s]+)):(?P<port>[0-9]{1,5})")
 _LISTENER = re.compile(r"[-.\w]{0,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([-.\w]*\w)?)(:\d{1,5})?", re.ASCII)
 _MAX_RATE = 2**63 - 1

@@ -112,10 +112,7 @@ class Cluster:
         Raises:
             WrongUseError: there is none.
         """
-        for broker in self.brokers:
-            if broker.name == name:
-                return broker
-        raise WrongUseError(f"there is no broker {name!r}")
+        return self.state.broker(name)
 
     def web_url(self, index: int = 0) -> str:
         """Return the admin REST address of a broker, counted from 0."""

@@ -11,11 +11,11 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from deploy.local import processes
 from deploy.local.errors import LocalClusterError, WrongUseError
@@ -92,6 +92,17 @@ class Broker(Server):
         return f"pulsar://127.0.0.1:{self.gate_port}"
 
 
+_S = TypeVar("_S", bound=Server)
+
+
+def _named(name: str, servers: Sequence[_S]) -> _S:
+    for server in servers:
+        if server.name == name:
+            return server
+    names = ", ".join(server.name for server in servers)
+    raise WrongUseError(f"There is no {name!r} in this cluster; there are {names}.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """A whole cluster; `started` is an ISO 8601 time in UTC."""
@@ -119,11 +130,15 @@ class ClusterState:
         Raises:
             WrongUseError: there is none.
         """
-        for server in self.servers:
-            if server.name == name:
-                return server
-        names = ", ".join(s.name for s in self.servers)
-        raise WrongUseError(f"There is no {name!r} in this cluster; there are {names}.")
+        return _named(name, self.servers)
+
+    def broker(self, name: str) -> Broker:
+        """Return the broker of this name.
+
+        Raises:
+            WrongUseError: there is none.
+        """
+        return _named(name, self.brokers)
 
     def with_process(self, name: str, process: ProcessIdentity) -> ClusterState:
         """Return the state in which this server runs as this process."""

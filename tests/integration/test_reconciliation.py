@@ -23,7 +23,6 @@ from coordinator.reconciliation.engine.account import LEAST
 from deploy.background import Background
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
-from deploy.local.state import Broker
 from tests.attacks.raw import RawClient
 from tests.gate import peer
 from tests.integration.world import TENANT, World, eventually, make_world
@@ -66,14 +65,9 @@ def reconciled(
         yield world
 
 
-def broker_of(world: World, name: str) -> Broker:
-    """The broker of this name."""
-    return world.cluster.broker(name)
-
-
 def own_port(world: World, name: str = BROKER) -> pulsar.Client:
     """A stock client at a broker's own port."""
-    return pulsar.Client(broker_of(world, name).service_url, logger=_QUIET)
+    return pulsar.Client(world.cluster.broker(name).service_url, logger=_QUIET)
 
 
 def at_gates(world: World) -> pulsar.Client:
@@ -216,7 +210,7 @@ def by_metadata(number: int) -> bytes:
 def test_messages_claimed_at_a_gate_do_not_hide_what_goes_round_it(reconciled: World) -> None:
     """40,000 in each SEND, by command and metadata, or by metadata alone: bytes decide."""
     topic, number = reconciled.topic_of[BROKER], 50
-    gate = broker_of(reconciled, BROKER).gate_port
+    gate = reconciled.cluster.broker(BROKER).gate_port
     with closing(own_port(reconciled)) as client, RawClient(gate) as claiming:
         producer = client.create_producer(topic, batching_enabled=False)
         assert claiming.open_producer(topic)
@@ -326,7 +320,7 @@ def clients_round_the_gate(world: World, rate: int) -> Iterator[None]:
     process = subprocess.Popen(
         [
             sys.executable,
-            *("-m", "deploy.demo.load", "--url", broker_of(world, BROKER).service_url),
+            *("-m", "deploy.demo.load", "--url", world.cluster.broker(BROKER).service_url),
             *("--topic", world.topic_of[BROKER], "--rate", str(rate)),
         ],
         stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.limiting.token_bucket import TokenBucket
 from coordinator.gate.engine.consumer import Consumer
 
 PER_MESSAGE: Final = 4
@@ -33,24 +33,19 @@ class ConsumerPace:
     """A token bucket of what a connection's consumers send beside what their messages allow."""
 
     def __init__(self) -> None:
-        self._left = FURTHER_AT_ONCE
-        self._refilled_ns = 0
+        self._further = TokenBucket(
+            rate=FURTHER_PER_SECOND, capacity=FURTHER_AT_ONCE, initial=FURTHER_AT_ONCE, now_ns=0
+        )
 
     def admits(self, consumer: Consumer, ids: int, now_ns: int) -> bool:
         """Take commands or ids, unless the allowance is used up; one command may exceed it."""
-        further = ids - consumer.allowed
-        if further > 0:
-            if not self.has_some(now_ns):
-                return False
-            self._left -= further
-            ids = consumer.allowed
-        consumer.allowed -= ids
+        further = max(0, ids - consumer.allowed)
+        if further and not self.has_some(now_ns):
+            return False
+        self._further.consume(further, now_ns)
+        consumer.allowed -= ids - further
         return True
 
     def has_some(self, now_ns: int) -> bool:
         """Return whether anything further may be sent."""
-        grown = (now_ns - self._refilled_ns) * FURTHER_PER_SECOND // NANOS_PER_SECOND
-        if grown > 0:
-            self._left = min(FURTHER_AT_ONCE, self._left + grown)
-            self._refilled_ns = now_ns
-        return self._left > 0
+        return self._further.balance(now_ns) > 0

@@ -56,6 +56,13 @@ class Deadlines(Generic[T]):
         """End the wait, if there is one."""
         self._since[awaited].pop(of, None)
 
+    def begin_or_end(self, awaited: Awaited, of: T, *, waits: bool) -> None:
+        """Begin to wait, or end the wait."""
+        if waits:
+            self.begin(awaited, of)
+        else:
+            self.end(awaited, of)
+
     def forget(self, of: T) -> None:
         """End all waits of this connection."""
         for since in self._since.values():

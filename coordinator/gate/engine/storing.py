@@ -167,10 +167,10 @@ class StoringCommands:
         return None
 
     def give_up(self, now_ns: int) -> None:
-        """Do nothing: what waits without an end gives up never."""
+        """Do nothing: a request waits until it passes."""
 
     def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:  # noqa: ARG002 - of the queue
-        """Wait for this limiter from now on, or for none; who waits is a participant of the groups."""
+        """Wait for this limiter from now on, or for none; it is a participant of the groups meanwhile."""
         self.waits_for = limiter
         before, self._joined = self._joined, () if limiter is None else self._limiters
         topic = self._held[0].contents[0].topic if self._joined else ""

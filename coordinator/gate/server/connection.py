@@ -442,17 +442,11 @@ class Connection(Visitor):
         awaited_frame = session.awaited_frame if is_read else 0
         if awaited_frame != self._awaited_frame:
             self._awaited_frame = awaited_frame
-            if awaited_frame:
-                self._deadlines.begin(Awaited.FRAME, self)
-            else:
-                self._deadlines.end(Awaited.FRAME, self)
+            self._deadlines.begin_or_end(Awaited.FRAME, self, waits=awaited_frame > 0)
         if paused != self._was_paused:
             self._was_paused = paused
-            for awaited in (Awaited.SIGN_OF_LIFE, Awaited.ALLOWANCE):
-                if paused:
-                    self._deadlines.begin(awaited, self)
-                else:
-                    self._deadlines.end(awaited, self)
+            self._deadlines.begin_or_end(Awaited.SIGN_OF_LIFE, self, waits=paused)
+            self._deadlines.begin_or_end(Awaited.ALLOWANCE, self, waits=paused)
 
     @staticmethod
     def _write(transport: asyncio.Transport, buffers: list[Buffer]) -> None:
