@@ -10,7 +10,7 @@ from collections import Counter
 
 from fastapi import Depends, FastAPI
 
-from admin_api import errors
+from admin_api import errors, openapi
 from admin_api.backend import AdminBackend
 from admin_api.requests.body import refuse_large_body
 from admin_api.requests.hosts import Hosts, OwnHosts
@@ -89,4 +89,5 @@ def create_app(backend: AdminBackend) -> FastAPI:
             refusals=backend.refusals,
         )
     app.add_middleware(RequestIds)
+    openapi.install(app)
     return app

@@ -1,4 +1,4 @@
-"""The common part of all routes: the backend and its loop, errors for OpenAPI, pages."""
+"""The common part of all routes: the backend and its loop, pages."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 
 from admin_api.backend import AdminBackend
+from admin_api.openapi import PROBLEMS
 from coordinator.insight.model.operations import Operation
-
-
-class Problem(BaseModel):
-    """Every answer that is not a success."""
-
-    reason: str
-
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": Problem, "description": "The request was refused; nothing has changed."},
-    "503": {"model": Problem, "description": "ZooKeeper, the broker or the gate does not answer."},
-}
 
 
 def backend_of(request: Request) -> AdminBackend:

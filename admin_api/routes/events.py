@@ -22,8 +22,9 @@ from fastapi.responses import StreamingResponse
 
 from admin_api.backend import AdminBackend, Watching
 from admin_api.errors import ApiError
+from admin_api.openapi import PROBLEMS
 from admin_api.routes.callers import AnyCaller
-from admin_api.routes.common import PROBLEMS, backend_of
+from admin_api.routes.common import backend_of
 from admin_api.schemas.board import Mark
 from coordinator.insight.model.journal import Note
 from coordinator.ports import share_of

@@ -354,6 +354,21 @@ async def test_openapi_describes_every_path_once(client: httpx.AsyncClient) -> N
     assert list(fields)[:4] == list(UNLIMITED)
 
 
+async def test_openapi_describes_fields_of_answers_and_what_an_error_looks_like(
+    client: httpx.AsyncClient,
+) -> None:
+    """A field by its docstring, an error by the model to which each path refers, however often asked."""
+    document = (await client.get("/openapi.json")).json()
+
+    schemas = document["components"]["schemas"]
+    incarnation = schemas["MemberView"]["properties"]["incarnation"]
+    assert incarnation["description"] == "grows with every registration of the broker"
+    refused = document["paths"]["/quota/v1/usage"]["get"]["responses"]["4XX"]
+    name = refused["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    assert schemas[name]["required"] == ["reason"]
+    assert (await client.get("/openapi.json")).json() == document
+
+
 @pytest.mark.parametrize("what", ["groups", "usage", "limits"])
 async def test_long_lists_come_in_pages(client: httpx.AsyncClient, what: str) -> None:
     """The Link header leads from page to page, and the last one has none."""

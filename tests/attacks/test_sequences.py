@@ -11,7 +11,7 @@ from tests.attacks.sequences import run
 
 pytestmark = pytest.mark.cluster
 
-_CASES = 20
+_CASES = 12
 
 
 async def test_gate_and_broker_come_to_one_view(cluster: Cluster) -> None:

@@ -295,9 +295,13 @@ def broken_frames() -> dict[str, bytes]:
 
 def test_a_broken_frame_ends_one_connection(target: Target) -> None:
     """The sender is let go, at the latest with its next words; its neighbour notices nothing."""
-    for way, frame in broken_frames().items():
-        with RawClient(target.port) as client:
-            client.send(frame)
+    with contextlib.ExitStack() as open_at_once:  # each is let go a moment after the one before
+        clients = {
+            way: open_at_once.enter_context(RawClient(target.port)) for way in broken_frames()
+        }
+        for way, frame in broken_frames().items():
+            clients[way].send(frame)
+        for way, client in clients.items():
             assert client.ends(timeout_s=30), f"{way}: it may go on"
 
 

@@ -50,11 +50,10 @@ _THIS = Path(__file__).resolve()
 
 def faults(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and the words of each fault in a module."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            for line, text in docstrings(node):
-                if _FREE_RELATIVE.match(text) or _FRAGMENT.match(text):
-                    yield line, text.splitlines()[0]
+    for node in documented(ast.parse(source)):
+        for line, text in docstrings(node):
+            if _FREE_RELATIVE.match(text) or _FRAGMENT.match(text):
+                yield line, text.splitlines()[0]
     if not (_VAGUE.search(source) or _VAGUE_NAME.search(source)):
         return  # no token has such a word: most modules need not be taken apart
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -65,9 +64,24 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
             yield from vague(token.string, token.start[0])
 
 
-def docstrings(
-    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
-) -> Iterator[tuple[int, str]]:
+_Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def documented(module: ast.Module) -> Iterator[_Documented]:
+    """Yield the module, its classes and its functions; no expression, which are most of it, has one."""
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _Documented):
+            yield node
+        waiting += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case)
+        ]
+
+
+def docstrings(node: _Documented) -> Iterator[tuple[int, str]]:
     """Yield the docstring, and those of a module's or a class's attributes, with their lines."""
     for statement in node.body:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):

@@ -13,10 +13,14 @@ only `read` and `written`.
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from itertools import pairwise
+from textwrap import dedent
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -38,6 +42,7 @@ UNLIMITED: Final = -1
 """Pulsar's number for a rate that is not limited, which the code has as None."""
 
 NANOS_PER_MILLI: Final = 1_000_000
+_answers: Final[dict[str, type]] = {}
 _SUFFIXES: Final = {"_ns": "_millis", "_permille": "_share"}
 
 
@@ -92,11 +97,36 @@ def answer(cls: type[T]) -> type[T]:
     config = {
         "alias_generator": _name_on_wire,
         "validate_by_name": True,
-        "use_attribute_docstrings": True,
         "json_schema_serialization_defaults_required": True,
     }
     made.__pydantic_config__ = config  # type: ignore[attr-defined]
+    _answers[made.__name__] = made
     return made
+
+
+def descriptions(name: str) -> dict[str, str]:
+    """Return the docstrings under the fields of an answer, by their names on the wire.
+
+    They are read from its source; a class that is no answer has none.
+    """
+    found: dict[str, str] = {}
+    for each in reversed(_answers[name].__mro__ if name in _answers else ()):
+        if is_dataclass(each):
+            (definition,) = ast.parse(dedent(inspect.getsource(each))).body
+            found |= _docstrings_under_fields(cast("ast.ClassDef", definition))
+    return found
+
+
+def _docstrings_under_fields(definition: ast.ClassDef) -> dict[str, str]:
+    return {
+        _name_on_wire(field.target.id): inspect.cleandoc(below.value.value)
+        for field, below in pairwise(definition.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
 
 
 def read(form: type[T], told: object) -> T:

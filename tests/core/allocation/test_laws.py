@@ -91,7 +91,7 @@ claims_of_equals = st.dictionaries(
     min_size=1,
 )
 limits = st.integers(0, 100_000)
-fewer = settings(max_examples=50)
+fewer = settings(max_examples=25)
 """For what is tried on every law."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.gate import peer
 from tests.gate.conftest import Bench
 
-FRAMES = 2000
+FRAMES = 1000
 READ = 100
 """Frames that one read brings."""
 

@@ -41,23 +41,24 @@ def run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "messages",
+    ("messages", "seconds"),
     [
-        1,
-        400,
-        pytest.param(7, marks=pytest.mark.verify),
-        pytest.param(100, marks=pytest.mark.verify),
+        (1, 5),
+        (400, 10),
+        pytest.param(1, 60, marks=pytest.mark.verify),
+        pytest.param(7, 60, marks=pytest.mark.verify),
+        pytest.param(100, 60, marks=pytest.mark.verify),
     ],
 )
-def test_a_limit_is_kept_within_a_thousandth_for_a_minute(bench: Bench, messages: int) -> None:
+def test_a_limit_is_kept_within_a_thousandth(bench: Bench, messages: int, seconds: int) -> None:
     """Saturated producers get neither more nor less, single messages and batches larger than a burst."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     clients = [bench.producing() for _ in range(3)]
 
-    total = sum(run(bench, clients, 60 * SECOND, messages))
+    total = sum(run(bench, clients, seconds * SECOND, messages))
 
-    assert abs(total - 60_000) <= 60 + 50 + messages
+    assert abs(total - seconds * 1000) <= seconds + 50 + messages
 
 
 @pytest.mark.slow
@@ -69,9 +70,9 @@ def test_a_byte_limit_is_kept_within_a_thousandth(bench: Bench) -> None:
     size = len(frame) - 8 - int.from_bytes(frame[4:8], "big")
     clients = [bench.producing() for _ in range(2)]
 
-    total = sum(run(bench, clients, 20 * SECOND)) * size
+    total = sum(run(bench, clients, 5 * SECOND)) * size
 
-    assert abs(total - 2_000_000) <= 2000 + 5000 + size
+    assert abs(total - 500_000) <= 500 + 5000 + size
 
 
 def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
@@ -99,7 +100,7 @@ def test_producers_of_a_group_take_turns(bench: Bench) -> None:
     bench.limit("limited", 1000)
     clients = [bench.producing(TOPIC if n else f"{TOPIC}-other") for n in range(4)]
 
-    passed = run(bench, clients, 10 * SECOND)
+    passed = run(bench, clients, 3 * SECOND)
 
     assert max(passed) - min(passed) <= 1
 
@@ -112,15 +113,15 @@ def test_large_messages_do_not_win(bench: Bench) -> None:
     contents = [b"x" * 100, b"x" * 1000, b"x" * 20_000]
     clients = [bench.producing() for _ in contents]
     passed = [0, 0, 0]
-    for _ in range(2000):
+    for _ in range(800):
         for number, (client, content) in enumerate(zip(clients, contents, strict=True)):
             passed[number] += sizes(client)
             for _ in range(60 - client.session.held_frames):
                 client.sends(peer.send(1, 0, content=content))
         bench.wait(5)
 
-    assert sum(passed) == pytest.approx(10_000_000, rel=0.01)
-    assert min(passed) >= 0.97 * max(passed)
+    assert sum(passed) == pytest.approx(4_000_000, rel=0.01)
+    assert max(passed) - min(passed) <= 2 * 20_200
 
 
 def sizes(client: Client) -> int:
@@ -135,14 +136,14 @@ def test_large_batches_do_not_win(bench: Bench) -> None:
     bench.limit("limited", 1000)
     batching, single = bench.producing(), bench.producing()
     passed = [0, 0]
-    for _ in range(4000):
+    for _ in range(1000):
         saturate([batching], 100)
         saturate([single])
         bench.wait(5)
         passed[0] += 100 * delivered(batching)
         passed[1] += delivered(single)
 
-    assert sum(passed) == pytest.approx(20_000, rel=0.01)
+    assert sum(passed) == pytest.approx(5000, abs=100)
     assert passed[0] == pytest.approx(passed[1], abs=200)
 
 
@@ -151,7 +152,7 @@ def test_an_earlier_time_alone_costs_a_producer_no_turns(bench: Bench) -> None:
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     early, late = bench.producing(), bench.producing()
-    run(bench, [early], 10 * SECOND)
+    run(bench, [early], 4 * SECOND)
 
     passed = run(bench, [early, late], 2 * SECOND)
 
@@ -230,11 +231,11 @@ def test_all_groups_of_a_topic_must_admit(bench: Bench, wide: int) -> None:
     in_both = bench.producing("persistent://tenant/a/t")
     in_wide = bench.producing("persistent://tenant/b/t")
 
-    passed = run(bench, [in_both, in_wide], 10 * SECOND)
+    passed = run(bench, [in_both, in_wide], 5 * SECOND)
 
-    both = min(2000, wide * 5)
+    both = min(1000, wide * 2.5)
     assert passed[0] == pytest.approx(both, rel=0.01)
-    assert sum(passed) == pytest.approx(wide * 10, rel=0.01)
+    assert sum(passed) == pytest.approx(wide * 5, rel=0.01)
 
 
 def test_a_producer_of_two_contended_groups_gets_its_turns(bench: Bench) -> None:
@@ -247,9 +248,9 @@ def test_a_producer_of_two_contended_groups_gets_its_turns(bench: Bench) -> None
     crossing = bench.producing("persistent://t1/n/x")
     rivals = [bench.producing("persistent://t2/n/y"), bench.producing("persistent://t1/m/z")]
 
-    passed = run(bench, [crossing, *rivals], 20 * SECOND)
+    passed = run(bench, [crossing, *rivals], 10 * SECOND)
 
-    assert min(passed) >= 200
+    assert min(passed) >= 100
 
 
 def test_a_limit_of_zero_wakes_nobody_and_piles_up_nothing(bench: Bench) -> None:

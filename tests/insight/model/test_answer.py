@@ -10,7 +10,15 @@ from pydantic import TypeAdapter
 
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Rates, Suspicion, Unit
-from coordinator.insight.model.answer import Age, Limit, Permille, answer, read, written
+from coordinator.insight.model.answer import (
+    Age,
+    Limit,
+    Permille,
+    answer,
+    descriptions,
+    read,
+    written,
+)
 from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
@@ -193,6 +201,7 @@ def test_docstrings_of_fields_describe_them_in_the_reference() -> None:
     """A field is described where it is declared."""
     schema = TypeAdapter(MemberView).json_schema(mode="serialization")
 
-    said = schema["properties"]["incarnation"]["description"]
-    assert said == "grows with every registration of the broker"
+    assert (
+        descriptions("MemberView")["incarnation"] == "grows with every registration of the broker"
+    )
     assert schema["required"] == ["broker", "incarnation", "apiAddress", "reportAgeMillis"]

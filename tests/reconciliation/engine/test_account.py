@@ -309,7 +309,7 @@ def test_no_more_of_dispatch_is_told_than_escaped_if_all_arrives_by_the_next_rea
 def test_noise_of_hours_is_never_told() -> None:
     """Bursts, flights and rare losses, without any escaped traffic."""
     random, played = Random(24), Played(NamespaceAccount())
-    for _ in range(5_000):
+    for _ in range(1_500):
         passed = random.choice((0, 10, 400, 20_000))
         flight = round(passed * random.random() * 0.12)
         lost = random.choice((0,) * 50 + (min(passed, 30),))
