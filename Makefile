@@ -71,12 +71,19 @@ fuzz-api: $(INSTALLED)  ## generated requests to every endpoint of the admin API
 mutants: $(VENV)/.mutants  ## mistakes put into the core and the gate's engine: which do the tests notice? ONLY=coordinator/core/allocation SAMPLE=200 SEED=1 LEAST=90 JOBS=1
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only $(ONLY)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(JOBS),--jobs $(JOBS))
 
-check: $(INSTALLED)  ## format, lint, types, layers, generated files
+# Each part takes one core: `make --jobs=2 check` has them side by side.
+check: style types layers proto-is-current docs-are-current  ## format, lint, types, layers, generated files
+
+.PHONY: style types layers
+style: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(INSTALLED)
 	$(BIN)/mypy
+
+layers: $(INSTALLED)
 	$(BIN)/lint-imports
-	$(MAKE) --no-print-directory proto-is-current docs-are-current
 
 .PHONY: check-deploy
 check-deploy: export PATH := $(PATH):$(CURDIR)/$(BIN)
