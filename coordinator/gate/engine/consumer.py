@@ -17,12 +17,12 @@ for permits, and pays an instalment in each turn, until it may ask for permits a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from coordinator.core.topics import NON_PERSISTENT, TopicName
 from coordinator.gate.engine.participant import Participant
-from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.admission import AdmissionQueue, Limiter
 from coordinator.gate.limits.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.service_order import ClientTurns
@@ -115,6 +115,12 @@ class Consumer(Participant[DispatchLimiter]):
     def needed(self) -> tuple[DispatchLimiter, ...]:
         """The limiter that it pays off now, or those that must admit its permits."""
         return (next(iter(self._owes)),) if self._owes else self.limiters
+
+    def own_debts_ns(self) -> Mapping[Limiter, int]:
+        """Return the time of each limit that it pays off before it gets a permit."""
+        return {
+            limiter: limiter.beyond_ns(*owed, 0, (0, 0)) for limiter, owed in self._owes.items()
+        }
 
     @property
     def passes_next(self) -> bool:

@@ -22,7 +22,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.engine.consumer import Consumer, Entries
@@ -32,7 +34,7 @@ from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.engine.storing import StoringCommands
-from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.admission import AdmissionQueue, Limiter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
@@ -41,6 +43,8 @@ from coordinator.gate.protocol.contents import Storing
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.stream import FrameVerdict
+
+_NO_DEBTS: Final[Mapping[Limiter, int]] = MappingProxyType({})
 
 
 class HoldBuffer:
@@ -232,7 +236,8 @@ class HoldBuffer:
         """Count entries that pass to a limited consumer, and ask for its next permits."""
         cost_less, cost_more = consumer.passed(entries, self.now_ns)
         if cost_more:
-            self.tell_debts(consumer, entries.most_messages, entries.largest)
+            own_ns = consumer.own_debts_ns()
+            self.tell_debts(consumer, entries.most_messages, entries.largest, own_ns)
         consumer.ask(self._queue, self.now_ns)
         if cost_less:
             for limiter in consumer.limiters:
@@ -318,12 +323,19 @@ class HoldBuffer:
     def _ask(self, consumer: Consumer) -> None:
         consumer.ask(self._queue, self.now_ns)
 
-    def tell_debts(self, participant: Producer | Consumer, messages: int, size: int) -> None:
-        """Tell who made a debt of what has just passed, or owes it, if that is much."""
+    def tell_debts(
+        self,
+        participant: Producer | Consumer,
+        messages: int,
+        size: int,
+        own_ns: Mapping[Limiter, int] = _NO_DEBTS,
+    ) -> None:
+        """Tell who made a debt of what has just passed, or owes it alone, if that is much."""
         for limiter in participant.limiters:
-            if limiter.debt_ns >= TOLD_NS:
-                advance = Advance(self.participants.role, participant.topic, messages, size)
-                self._indebted(limiter, advance)
+            owed_ns = max(limiter.debt_ns, own_ns.get(limiter, 0))
+            if owed_ns >= TOLD_NS:
+                role, topic = self.participants.role, participant.topic
+                self._indebted(limiter, Advance(role, topic, messages, size, owed_ns))
 
     def _forward(self, producer: Producer, frame: bytes, cost: Cost) -> None:
         self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)

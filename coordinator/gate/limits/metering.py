@@ -57,19 +57,21 @@ _UNLIMITED: Final = 1 << 63
 
 
 class Advance(NamedTuple):
-    """A publish or a delivery that took a limit in advance.
+    """A publish or a delivery that took a limit in advance, or that its consumer owes.
 
     Args:
         role: of its client.
         topic: the topic.
         messages: in it.
         size: in bytes.
+        owed_ns: the debt of the group, or what the consumer owes alone, as time at the limit.
     """
 
     role: str
     topic: str
     messages: int
     size: int
+    owed_ns: int
 
 
 class MeteredBucket:

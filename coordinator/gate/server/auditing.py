@@ -25,7 +25,7 @@ class AuditHost(Protocol):
         """Take the news that the broker sends a client to another cluster."""
         ...
 
-    def indebted(self, limiter: MeteredLimiter, debtor: Debtor) -> None:
+    def indebted(self, limiter: MeteredLimiter, debtor: Debtor, owed_ns: int) -> None:
         """Take the news that a client took a limit in advance."""
         ...
 
@@ -56,4 +56,5 @@ class ClientAudit:
 
     def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """See `ConnectionAudit`."""
-        self._host.indebted(limiter, Debtor(self._peer, *advance))
+        role, topic, messages, size, owed_ns = advance
+        self._host.indebted(limiter, Debtor(self._peer, role, topic, messages, size), owed_ns)

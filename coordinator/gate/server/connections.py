@@ -190,10 +190,10 @@ class Connections:
         named = {"topic": producer.topic, "producer": producer.producer_name}
         self._log.tell("producer of geo-replication, exempt", peer=peer, **named)
 
-    def indebted(self, limiter: MeteredLimiter, debtor: Debtor) -> None:
+    def indebted(self, limiter: MeteredLimiter, debtor: Debtor, owed_ns: int) -> None:
         """Log who took much of a limit in advance, and keep it with the limit."""
         limiter.debtor = debtor
-        group, owed_s = limiter.counter.group, round(limiter.debt_ns / NANOS_PER_SECOND, 1)
+        group, owed_s = limiter.counter.group, round(owed_ns / NANOS_PER_SECOND, 1)
         self._log.warn("limit taken in advance", group=group, seconds=owed_s, **debtor._asdict())
 
     def migrated(self, peer: str, url: str) -> None:

@@ -82,6 +82,20 @@ def test_no_debt_is_longer_than_its_bound_whatever_comes_at_once(bench: Bench) -
     assert sum(honest.received) - before >= (10 - DEBT_S) * 50 / 2 - 30
 
 
+def test_a_consumer_that_owes_alone_is_named(bench: Bench) -> None:
+    """The debt is told as time of the limit, though the group owes none of it."""
+    large, honest = consumers(bench, 50)
+    large.entries = [3_000]
+
+    run(bench, [large, honest], 100)
+
+    ((group, told),) = large.client.debts
+    assert (group, told.topic, told.messages) == ("limited", TOPIC, 3_000)
+    assert told.owed_ns == pytest.approx(60 * NANOS_PER_SECOND, rel=0.01)
+    assert owed_s(bench, 50) < 1
+    assert not honest.client.debts
+
+
 def test_who_leaves_leaves_a_bounded_debt(bench: Bench) -> None:
     """The group takes over as much as it may owe, and forgets the rest."""
     large, honest = consumers(bench, 50)
