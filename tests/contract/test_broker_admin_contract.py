@@ -106,7 +106,7 @@ async def test_a_broker_that_hangs_is_not_answering_after_a_while() -> None:
     async with HttpBrokerAdmin(f"http://127.0.0.1:{port}") as admin:
         before_s = time.monotonic()
         assert not await admin.is_answering()
-        assert time.monotonic() - before_s < 10.0
+        assert time.monotonic() - before_s < 60.0
     for writer in closing:
         writer.close()
         await writer.wait_closed()

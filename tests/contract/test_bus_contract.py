@@ -158,7 +158,7 @@ async def test_without_a_broker_a_bus_starts_drops_counts_and_stops_quickly() ->
     await bus.start()
     for _ in range(100):
         bus.publish(b"unheard")
-    assert time.monotonic() - before_s < 10.0
+    assert time.monotonic() - before_s < 60.0
     health = bus.health()
     assert health.connected == dict.fromkeys(topics, False)
     assert (health.sent, health.received, health.dropped) == (0, 0, 202)
@@ -166,7 +166,7 @@ async def test_without_a_broker_a_bus_starts_drops_counts_and_stops_quickly() ->
     await eventually(lambda: time.monotonic() - before_s > 0.5)
     before_s = time.monotonic()
     await bus.stop()
-    assert time.monotonic() - before_s < 10.0
+    assert time.monotonic() - before_s < 60.0
     bus.publish(b"after the stop")
     assert bus.health().dropped == 204
 
@@ -248,7 +248,7 @@ async def test_a_bus_reconnects_by_itself_after_its_broker_restarted(cluster: Cl
             before_s = time.monotonic()
             for _ in range(1000):
                 bus.publish(b"lost")
-            assert time.monotonic() - before_s < 10.0
+            assert time.monotonic() - before_s < 60.0
             assert bus.health().dropped == dropped + 1000
         finally:
             await asyncio.to_thread(cluster.start_server, broker.name)

@@ -149,7 +149,7 @@ async def test_all_sidecars_hear_all_entries_and_who_wrote_them(open_topic: Open
         (NOTHING, False),
     ):
         mine.write(broker, {group: amounts}, taken.append, stands_in=stands_in)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while min(len(heard["mine"]), len(heard["theirs"]), len(taken)) < 3:
             await asyncio.sleep(0.02)
     assert taken == [True] * 3

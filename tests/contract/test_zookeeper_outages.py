@@ -120,7 +120,7 @@ async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
             before_s = time.monotonic()
             with pytest.raises(StoreUnreachable):
                 await call()
-            assert time.monotonic() - before_s < 10.0
+            assert time.monotonic() - before_s < 60.0
         own_zookeeper.thaw()
 
 
