@@ -50,8 +50,8 @@ def test_json_has_exactly_the_documented_fields(run: Run) -> None:
 def test_chosen_parameters_are_run_and_said(run: Run) -> None:
     """Brokers, loss, delay, law and policy."""
     words = "--scenario S11 --brokers 3 --loss 0.1 --delay 0.5 --law static --policy eager"
-
     chosen = f"{words} --seeds 1 --jobs 1 --json"
+
     (summary,) = json.loads(run("simulate", *chosen.split()).stdout)
 
     assert [summary[name] for name in FIELDS[1:7]] == ["static", "eager", 3, 0.1, 0.5, 1]
@@ -88,7 +88,8 @@ def test_a_limit_in_bytes_can_be_run(run: Run) -> None:
 
 def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
     """A session of 4 s that was heard of within 2 s, and a round; no crash has nothing to say."""
-    words = ("simulate", *["--brokers", "3", "--seeds", "1", "--jobs", "1", "--json", "--scenario"])
+    chosen = "--brokers 3 --seeds 1 --jobs 1 --json --scenario"
+    words = ("simulate", *chosen.split())
 
     (crash,) = json.loads(run(*words, "S6").stdout)
     (start,) = json.loads(run(*words, "S1").stdout)
@@ -215,7 +216,8 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
         "coordinator.simulation.world.AT_ANY_INSTANT", {"balanced": lambda _: "just because"}
     )
 
-    failed = run("simulate", *["--scenario", "S11", "--seeds", "1", "--jobs", "1"])
+    words = "--scenario S11 --seeds 1 --jobs 1"
+    failed = run("simulate", *words.split())
 
     assert failed.exit_code == 1
     assert re.match(
