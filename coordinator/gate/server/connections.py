@@ -18,7 +18,7 @@ from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.deadlines import Deadlines
 from coordinator.gate.engine.session import ConnectionAudit, Session
-from coordinator.gate.limits.metering import MeteredLimiter
+from coordinator.gate.limits.metering import TOLD_NS, MeteredLimiter
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.refusals import RefusalReason
@@ -191,8 +191,9 @@ class Connections:
         self._log.tell("producer of geo-replication, exempt", peer=peer, **named)
 
     def indebted(self, limiter: MeteredLimiter, debtor: Debtor, owed_ns: int) -> None:
-        """Log who took much of a limit in advance, and keep it with the limit."""
-        limiter.debtor = debtor
+        """Log who took much of a limit in advance; if the group owes it, keep it with the limit."""
+        if limiter.debt_ns >= TOLD_NS:  # what a consumer owes alone stops no other
+            limiter.debtor = debtor
         group, owed_s = limiter.counter.group, round(owed_ns / NANOS_PER_SECOND, 1)
         self._log.warn("limit taken in advance", group=group, seconds=owed_s, **debtor._asdict())
 
