@@ -10,8 +10,8 @@ The cluster: 100 brokers, 5,000 groups, each group on 5 of them, so 250 groups o
 * *S shards*: S topics. A broker sends a report for each shard in which it has groups, and a sidecar reads
   the shards of its own groups. Each shard has numbers of its own, and so a usage map of its own.
 
-Measured is the product's own path: out, a report is put into columns, encoded, signed and sealed; in, its
-seal, sender and signature are verified, it is decoded and taken into the usage map. Decisions are left
+Measured is the product's own path: out, a report is put into columns, encoded and signed; in, its
+sender and signature are verified, it is decoded and taken into the usage map. Decisions are left
 out: they are about the own groups in each case. The price of the real client (bus_price.py) is added for
 each message and byte, once: a second copy of each topic (`bus_topics`) costs it once more in each case.
 
@@ -37,7 +37,6 @@ from coordinator.core.usage.columns import entries_in_columns
 from coordinator.core.usage.map import UsageMap, Verdict
 from coordinator.runtime.logs import configure_logs
 from coordinator.wire.reports import decode, encode
-from coordinator.wire.seal import Seal
 from coordinator.wire.senders import Senders
 from coordinator.wire.signature import Signer
 
@@ -55,7 +54,6 @@ SUBJECT: Final = 0
 """The broker whose sidecar is measured."""
 
 _SENT_MS: Final = 1_764_000_000_000
-_KEY: Final = b"the key that all sidecars share"
 
 Placement = Sequence[Sequence[int]]
 """The groups of each broker, by number."""
@@ -159,7 +157,6 @@ class Brokers:
             Member(f"broker-{number:03}.example.com:8080", 4_294_967_311, "", signer.public_key)
             for number, signer in enumerate(self._signers)
         ]
-        self.seal = Seal((_KEY,))
 
     def spread(self, broker: int, round_: int, form: Form) -> dict[int, list[GroupUsage]]:
         """Return the rows of a broker in a round, by shard."""
@@ -188,7 +185,7 @@ class Brokers:
 
     def payload(self, broker: int, report: UsageReport) -> bytes:
         """Return a report as it goes out."""
-        return self.seal.close(self._signers[broker].sign(encode(report, _SENT_MS)))
+        return self._signers[broker].sign(encode(report, _SENT_MS))
 
 
 class Shard:
@@ -204,7 +201,6 @@ class Shard:
 
     def take(self, payload: bytes) -> None:
         """Take a report in, as reception and core do."""
-        self._brokers.seal.check(payload)
         opened = self.senders.open(payload, 0)
         assert opened is not None
         report = decode(opened.report, self._brokers.names)

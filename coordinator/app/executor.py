@@ -106,7 +106,7 @@ class InstructionExecutor:
             case ConfirmSession(asked_ns):
                 self._attempt("session confirmation", partial(self._confirm_session, asked_ns))
             case PublishUsageReport(report):
-                payload = self._reception.close(report)
+                payload = self._reception.sign(report)
                 if self._recorder is not None:
                     # Before it is sent, so that no answer to it can come earlier.
                     with self._supervisor.guard("recorder"):

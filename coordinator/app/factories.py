@@ -40,7 +40,6 @@ from coordinator.reconciliation.shell.reconciler import PassedCounters, Reconcil
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.release import RELEASE
 from coordinator.runtime.supervision import TaskSupervisor
-from coordinator.wire.seal import Seal
 
 if TYPE_CHECKING:
     from coordinator.adapters.otlp.push import OtlpPush
@@ -155,20 +154,6 @@ def reconciler(
         part=config.reconcile_part,
         record=None if recorder is None else recorder.escaped,
     )
-
-
-def seal(config: Config) -> Seal:
-    """Return the seal that signs usage reports and verifies them."""
-    keys = []
-    for path in config.bus_key_files:
-        try:
-            keys.append(Path(path).read_bytes().strip())
-            Seal(keys)
-        except OSError as error:
-            raise ConfigError(f"bus_key_files: {path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise ConfigError(f"bus_key_files: {path}: {error}") from error
-    return Seal(keys, accept_unsealed=config.bus_accept_unsealed)
 
 
 def backlog_source(config: Config) -> HttpBacklogSource:

@@ -131,13 +131,7 @@ async def make_parts(
 
 
 def set_trust(runner: Runner, config: Config) -> None:
-    """Set the keys and senders whose reports are believed.
-
-    Raises:
-        ConfigError: a file of keys cannot be used.
-    """
-    runner.reception.seal = factories.seal(config)
-    runner.reception.senders.accept_unsigned = config.bus_accept_unsigned
+    """Set how old a report may be."""
     runner.reception.senders.age_max_ms = round(config.bus_message_age_max_seconds * 1000) or None
 
 

@@ -1,9 +1,8 @@
-"""The path of a report between the core and the bus: sealed on its way out, verified on its way in.
+"""The path of a report between the core and the bus: signed on its way out, verified on its way in.
 
-A received payload passes three checks, each cheaper than the next one: the seal of a shared key, if there
-is one (wire/seal.py), the sender (wire/senders.py), and only then its content (wire/intake.py). A report
-that passes all three goes to the core. Any other is dropped, counted, and logged once per reason, with
-the member in whose name it came.
+A received payload passes two checks: its sender (wire/senders.py), and only then its content
+(wire/intake.py). A report that passes both goes to the core. Any other is dropped, counted, and logged
+once per reason, with the member in whose name it came.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from coordinator.core.model import NANOS_PER_MILLI, Member, ResourceGroup, Suspi
 from coordinator.ports import Clock
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, ReceivedReport
-from coordinator.wire.seal import Seal
 from coordinator.wire.senders import Accusation, Opened, Senders
 from coordinator.wire.signature import Signer
 
@@ -50,8 +48,6 @@ class Reception:
         self._dropped = dropped
         self._own_wanted = own_wanted
         self._signer = Signer()
-        #: The seal by shared keys; may be replaced any time, as keys change.
-        self.seal = Seal()
         #: The check of the senders.
         self.senders = Senders(broker)
         self._intake = Intake()
@@ -61,20 +57,14 @@ class Reception:
         """Return the key that verifies this sidecar's reports."""
         return self._signer.public_key
 
-    def close(self, report: UsageReport) -> bytes:
-        """Return a report of this sidecar as a sealed payload."""
+    def sign(self, report: UsageReport) -> bytes:
+        """Return a report of this sidecar as a signed payload."""
         encoded = reports.encode(report, self._clock.now_ns() // NANOS_PER_MILLI)
         self.senders.sent(report.incarnation, report.sequence, encoded)
-        return self.seal.close(self._signer.sign(encoded))
+        return self._signer.sign(encoded)
 
     def arrived(self, payload: bytes) -> None:
         """Verify a payload from the bus."""
-        try:
-            self.seal.check(payload)
-        except reports.BadReport as error:
-            self.senders.unsealed(payload, _reason(error))
-            self._refuse(error, len(payload))
-            return
         try:
             opened = self.senders.open(payload, self._clock.now_ns())
         except reports.BadReport as error:

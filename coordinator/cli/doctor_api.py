@@ -33,15 +33,10 @@ _WELL = {
     "ZooKeeper": "the session is alive",
     "broker": "answers its sidecar",
 }
-_SEAL_FIXES = {
-    "not sealed": "Give that sidecar the same bus_key_files; set bus_accept_unsealed meanwhile.",
-    "sealed with an unknown key": "Add that sidecar's key to bus_key_files, as second.",
-    "its sender shows no key": "Upgrade that sidecar; set bus_accept_unsigned = true meanwhile.",
-    "foreign": "Another process writes to the bus topic: restrict it to the sidecars' role; or two "
-    "sidecars have one broker_id.",
-    "the seal does not fit": "Another process writes to the bus topic: restrict it to the "
-    "sidecars' role.",
-}
+_FOREIGN_FIX = (
+    "Another process writes to the bus topic: restrict it to the sidecars' role; or two sidecars have "
+    "one broker_id."
+)
 _PROVE_ROLES = (
     "Name auth_public_key_files, auth_secret_key_file, gate_tls_client_ca_file or gate_basic_roles in "
     "that sidecar's configuration."
@@ -108,8 +103,7 @@ def _bus(health: HealthView) -> Finding:
 def _reports(health: HealthView) -> Iterator[Finding]:
     for why, number in health.reports_dropped.items():
         text = f"{counted(number, 'report')} not believed: {why}"
-        fix = next((fix for begins, fix in _SEAL_FIXES.items() if why.startswith(begins)), None)
-        yield note("reports", text) if fix is None else wrong("reports", text, fix)
+        yield wrong("reports", text, _FOREIGN_FIX) if why == "foreign" else note("reports", text)
 
 
 def _failed_tasks(health: HealthView) -> Iterator[Finding]:

@@ -122,19 +122,11 @@ class Config:
         bus_message_age_max_seconds: a report that was sent longer ago is dropped, as PIP-82 drops it by
             publish time; 0 drops none, since numbers and arrival times tell old reports already. The time
             is in the signed report. No common clock is needed: of a sender's last 16 reports the quickest
-            counts as not delayed at all.
+            counts as not delayed at all. Read again at SIGHUP.
         bus_token_file: file with the token that shows the brokers who reports; empty sends none. Its role
             needs to produce and to consume on the bus topics, and nothing else.
         bus_tls_ca_file: authorities of the brokers' certificates (PEM), with pulsar+ssl://; empty are
             those of the package certifi.
-        bus_key_files: files with the secrets that seal reports (HMAC-SHA256, 16 bytes or more), so that
-            only sidecars are believed. Every report is signed by its sender besides; a seal is checked
-            first and costs a thirtieth. The first key seals, all of them open: a new one is added as
-            second on every sidecar, then put first, then the old one removed.
-        bus_accept_unsealed: whether reports without a seal are believed too, while keys are introduced.
-        bus_accept_unsigned: whether members that show no key of their own in ZooKeeper are believed:
-            sidecars of a release that signs no reports, while they are upgraded. One that shows a key is
-            never believed without its signature. This and the two before are read again at SIGHUP.
         zookeeper_servers: host:port[,host:port...] of the ensemble.
         zookeeper_root: where our nodes live.
         zookeeper_brokers_path: where Pulsar's brokers register themselves, with their advertised
@@ -318,9 +310,6 @@ class Config:
     bus_message_age_max_seconds: float = 0.0
     bus_token_file: str = ""
     bus_tls_ca_file: str = ""
-    bus_key_files: tuple[str, ...] = ()
-    bus_accept_unsealed: bool = False
-    bus_accept_unsigned: bool = False
     zookeeper_root: str = "/pulsar-quota"
     zookeeper_brokers_path: str = "/loadbalance/brokers"
     zookeeper_credentials_file: str = ""

@@ -218,8 +218,6 @@ def _check_bus(config: Config) -> None:
         _check_prefix("bus_topics", topic, ("non-persistent://",))
     if config.bus_tls_ca_file and not config.bus_service_url.startswith("pulsar+ssl://"):
         raise ConfigError("bus_tls_ca_file: means nothing unless bus_service_url is pulsar+ssl://")
-    if config.bus_accept_unsealed and not config.bus_key_files:
-        raise ConfigError("bus_accept_unsealed: means nothing without bus_key_files")
 
 
 def _check_zookeeper(config: Config) -> None:

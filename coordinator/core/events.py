@@ -107,7 +107,7 @@ class ParticipantsChanged:
 
 @dataclass(frozen=True, slots=True)
 class UsageReportReceived:
-    """A usage report that its sender has sealed arrived on the bus, the own ones included."""
+    """A usage report whose sender is verified arrived on the bus, the own ones included."""
 
     report: UsageReport
 

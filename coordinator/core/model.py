@@ -219,7 +219,7 @@ class Member:
     ``incarnation`` grows with every registration of any broker (the adapter uses the czxid of its
     ephemeral node: a fencing number that no clock can set back). A view that shows a registration
     therefore covers all those with a lower number: one that is missing from it is gone.
-    ``report_key`` is the key that verifies its reports; empty if the sidecar signs none.
+    ``report_key`` is the key that verifies its reports.
     """
 
     broker: str

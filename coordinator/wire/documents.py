@@ -327,7 +327,7 @@ class MemberDocument(NamedTuple):
 
     Args:
         api_address: the address of its admin API.
-        report_key: the key that verifies its reports; empty if it signs none.
+        report_key: the key that verifies its reports; without one, none is believed.
     """
 
     api_address: str

@@ -7,9 +7,7 @@ ZooKeeper says so, in this order, the cheapest check first:
    that is ahead of membership waits for a moment (core/reports/early.py); any other is dropped.
 2. *News.* Its sequence is new. An identical payload under a known number is a copy from another bus
    topic, and costs a hash; other bytes under a known number are foreign.
-3. *Signature.* It is signed with the key that the member shows in its registration. A member without a
-   key is a sidecar of a release before signatures: it is believed only while `accept_unsigned` is set. A
-   member with a key is never believed without a signature, so no sender can pose as an older one.
+3. *Signature.* It is signed with the key that the member shows in its registration.
 4. *Age.* Where `age_max_ms` is set, it was sent no longer ago (wire/freshness.py). Only reports that
    passed all checks before count in this, so no other sender makes a member's reports look old.
 
@@ -36,9 +34,6 @@ from coordinator.wire.signature import Signed, is_signed_by, split_signature
 
 SEEN_MAX = 64
 """Numbers of one sender that are remembered: a minute of rounds, or three seconds at the fastest rate."""
-
-_STREAM = 3
-"""This many reports far behind the newest, in order and never seen before, are a stream of their own."""
 
 
 UNCONFIRMED = "a registration that ZooKeeper does not show"
@@ -67,7 +62,7 @@ class Accusation(NamedTuple):
     detail: str
 
 
-class _Sealed(NamedTuple):
+class _Arrived(NamedTuple):
     """A payload with its head."""
 
     head: Head
@@ -84,9 +79,6 @@ class _Stream:
     freshness: Freshness = field(default_factory=Freshness)
     #: The latest numbers: a hash of the payload, and how often it came.
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: The last report far behind the newest, and how many there were in ascending order.
-    behind: int = 0
-    behind_in_a_row: int = 0
 
     def note(self, sequence: int, digest: int, times: int = 1) -> None:
         """Remember the payload of a number."""
@@ -95,14 +87,6 @@ class _Stream:
         while len(self.seen) > SEEN_MAX:
             del self.seen[next(iter(self.seen))]
 
-    def falls_behind(self, sequence: int) -> bool:
-        """Note an old report that was never seen; tell whether a stream of such reports exists."""
-        if self.newest - sequence <= SEEN_MAX:
-            return False
-        self.behind_in_a_row = self.behind_in_a_row + 1 if sequence > self.behind else 1
-        self.behind = sequence
-        return self.behind_in_a_row >= _STREAM
-
 
 class Senders:
     """Knows the members, and the reports of each.
@@ -110,7 +94,6 @@ class Senders:
     Args:
         broker: this broker.
         topics: number of bus topics: each report comes once by each.
-        accept_unsigned: whether members without a key are believed.
         age_max_ms: a report that was sent longer ago is dropped; None drops none.
     """
 
@@ -119,19 +102,17 @@ class Senders:
         broker: str,
         *,
         topics: int = 1,
-        accept_unsigned: bool = False,
         age_max_ms: int | None = None,
     ) -> None:
         self._broker = broker
         #: These may be changed at any time.
         self.topics = topics
-        self.accept_unsigned = accept_unsigned
         self.age_max_ms = age_max_ms
         self._members: dict[str, Member] = {}
         self._streams: dict[str, _Stream] = {}
         #: The reports that this sidecar has sent itself; None before the first one.
         self._own: _Stream | None = None
-        self._early: EarlyReports[_Sealed] = EarlyReports()
+        self._early: EarlyReports[_Arrived] = EarlyReports()
         self._accusations: Counter[Accusation] = Counter()
         self._dropped: Counter[str] = Counter()
 
@@ -150,9 +131,9 @@ class Senders:
             if (member := self._members.get(broker)) and member.incarnation == stream.incarnation
         }
         found: list[Opened | BadReport] = []
-        for sealed in self._early.confirm(self._members):
+        for arrived in self._early.confirm(self._members):
             try:
-                opened = self._judge(sealed, 0)
+                opened = self._judge(arrived, 0)
             except BadReport as error:
                 found.append(error)
             else:
@@ -168,28 +149,10 @@ class Senders:
         self.expire(now_ns)
         signed = split_signature(payload)
         head = head_of(signed.report)
-        opened = self._judge(_Sealed(head, signed, len(payload)), now_ns)
+        opened = self._judge(_Arrived(head, signed, len(payload)), now_ns)
         if opened is not None:
             self._check_age(head, now_ns // NANOS_PER_MILLI)
         return opened
-
-    def unsealed(self, payload: bytes, reason: str) -> None:
-        """Report the member in whose name a payload came without the seal that all sidecars share.
-
-        No member is named if it has signed the payload: then it has other keys. Signatures are not
-        checked for a member that was named since the last call of `accusations`.
-        """
-        try:
-            signed = split_signature(payload)
-            head = head_of(signed.report)
-        except BadReport:
-            return
-        accusation = Accusation(head.broker, Suspicion.IMPERSONATED, reason)
-        member = self._members.get(head.broker)
-        if member is None:
-            return
-        if accusation in self._accusations or not is_signed_by(member.report_key, signed):
-            self.accuse(accusation)
 
     def expire(self, now_ns: int) -> None:
         """Drop reports that have waited too long for ZooKeeper."""
@@ -214,55 +177,53 @@ class Senders:
             self._dropped[reason] += 1
             self._accuse(sender.broker, reason)
 
-    def _judge(self, sealed: _Sealed, now_ns: int) -> Opened | None:
-        head = sealed.head
+    def _judge(self, arrived: _Arrived, now_ns: int) -> Opened | None:
+        head = arrived.head
         if head.broker == self._broker and not self._is_foreign(head):
-            return self._judge_own(sealed)
+            return self._judge_own(arrived)
         member = self._members.get(head.broker)
         if member is None or member.incarnation != head.incarnation:
             if not self._early.is_ahead(head.incarnation):
                 is_member = member is not None
                 raise BadReport("old incarnation" if is_member else "no member: not registered")
             sender = Account(head.broker, head.incarnation)
-            self._give_up(self._early.keep(sender, sealed, sealed.size, now_ns), NO_ROOM)
+            self._give_up(self._early.keep(sender, arrived, arrived.size, now_ns), NO_ROOM)
             return None
         if head.broker == self._broker:
             self._refuse(head, "another sidecar is registered under this broker_id")
-        return self._judge_member(member, sealed)
+        return self._judge_member(member, arrived)
 
-    def _judge_member(self, member: Member, sealed: _Sealed) -> Opened | None:
-        head, signed = sealed.head, sealed.signed
+    def _judge_member(self, member: Member, arrived: _Arrived) -> Opened | None:
+        head, signed = arrived.head, arrived.signed
         stream = self._streams.get(head.broker)
         if stream is None or stream.incarnation != head.incarnation:
             stream = _Stream(head.incarnation)
         elif head.sequence <= stream.newest:
-            self._again(stream, sealed)
+            self._again(stream, arrived)
             return None
-        self._check_signature(member, sealed)
+        self._check_signature(member, arrived)
         self._streams[head.broker] = stream
         stream.note(head.sequence, hash(signed.report))
-        return Opened(head.broker, signed.report, sealed.size)
+        return Opened(head.broker, signed.report, arrived.size)
 
-    def _judge_own(self, sealed: _Sealed) -> Opened | None:
+    def _judge_own(self, arrived: _Arrived) -> Opened | None:
         """Judge a payload in this sidecar's name, of its own incarnation or an earlier one."""
-        own, head = self._own, sealed.head
+        own, head = self._own, arrived.head
         if own is None or head.incarnation < own.incarnation:
             raise BadReport("old incarnation")
         if head.sequence > own.newest:
             self._refuse(head, "a number that this sidecar has not come to")
-        self._again(own, sealed)
+        self._again(own, arrived)
         came_back = own.seen[head.sequence][1] == 1
-        return Opened(head.broker, sealed.signed.report, sealed.size) if came_back else None
+        return Opened(head.broker, arrived.signed.report, arrived.size) if came_back else None
 
     def _is_foreign(self, head: Head) -> bool:
         return self._own is not None and head.incarnation > self._own.incarnation
 
-    def _again(self, stream: _Stream, sealed: _Sealed) -> None:
+    def _again(self, stream: _Stream, arrived: _Arrived) -> None:
         """Take a known number: a copy, unless this raises BadReport."""
-        head, digest = sealed.head, hash(sealed.signed.report)
+        head, digest = arrived.head, hash(arrived.signed.report)
         if head.sequence not in stream.seen:
-            if stream.falls_behind(head.sequence):
-                self._accuse(head.broker, "two streams of reports under one registration")
             raise BadReport("late")
         known, times = stream.seen[head.sequence]
         if known != digest:
@@ -279,18 +240,11 @@ class Senders:
         if age_ms > self.age_max_ms:
             raise BadReport(f"too old: {head.broker} sent it {age_ms} ms before it came")
 
-    def _check_signature(self, member: Member, sealed: _Sealed) -> None:
-        if not member.report_key:
-            if self.accept_unsigned:
-                return
-            raise BadReport(
-                "its sender shows no key: it is of an older release; believed with "
-                "bus_accept_unsigned = true"
-            )
-        if sealed.signed.signature is None:
-            self._refuse(sealed.head, "no signature, though that broker signs")
-        if not is_signed_by(member.report_key, sealed.signed):
-            self._refuse(sealed.head, "a signature that is not that broker's")
+    def _check_signature(self, member: Member, arrived: _Arrived) -> None:
+        if arrived.signed.signature is None:
+            self._refuse(arrived.head, "no signature")
+        if not is_signed_by(member.report_key, arrived.signed):
+            self._refuse(arrived.head, "a signature that is not that broker's")
 
     def _refuse(self, head: Head, detail: str) -> None:
         """Raise BadReport, and accuse in the name of the claimed sender."""

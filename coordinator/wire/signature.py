@@ -6,8 +6,8 @@ broker, and only until that sidecar restarts. The whole report is signed, with b
 sequence: it cannot be sent again under another name, nor twice.
 
 A signature is the first field of a payload (``ResourceUsageInfo.signature``): the length of the report
-that follows and 64 bytes. A reader that does not know it skips it, and so does Pulsar. After the report
-only the seal of a shared key (seal.py) may follow, so that no byte that is read is unsigned.
+that follows and 64 bytes. Pulsar skips it as an unknown field. Bytes after the report are refused, so
+that no byte that is read is unsigned.
 
 To sign takes 0.03 ms and to check 0.11 ms for a report of 600 bytes, a little more for a large one: a
 hundred brokers with a report a second cost each sidecar about 1 % of a processor.
@@ -22,7 +22,6 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from coordinator.wire.fields import BadReport
-from coordinator.wire.seal import is_seal
 
 PUBLIC_KEY_BYTES = 32
 
@@ -69,8 +68,8 @@ def split_signature(payload: bytes) -> Signed:
         return Signed(payload, None)
     signature_at = len(_FIELD) + _LENGTH_BYTES
     length = int.from_bytes(payload[len(_FIELD) : signature_at])
-    report, rest = payload[_REPORT_AT : _REPORT_AT + length], payload[_REPORT_AT + length :]
-    if len(report) < length or not (rest == b"" or is_seal(rest)):
+    report = payload[_REPORT_AT:]
+    if len(report) != length:
         raise BadReport("signature tells another length than the report has")
     return Signed(report, payload[signature_at:_REPORT_AT])
 

@@ -13,38 +13,9 @@ from coordinator.app import factories
 from coordinator.config import ConfigError
 from coordinator.config.rules import check
 from coordinator.reconciliation.engine.counting import BUS
-from coordinator.wire.fields import BadReport
 from tests.config.nowhere import NOWHERE
 from tests.gate.server.test_tls import make_certificate
 from tests.reconciliation.shell.test_reconciler import Site
-
-
-def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
-    """A line's end is no part of a key: files are often written with one."""
-    for name, text in (("old", "old secret of the bus\n"), ("new", "new secret of the bus")):
-        (tmp_path / name).write_text(text)
-    old, new = str(tmp_path / "old"), str(tmp_path / "new")
-
-    only_old = factories.seal(replace(NOWHERE, bus_key_files=(old,)))
-    both = factories.seal(replace(NOWHERE, bus_key_files=(new, old)))
-
-    both.check(only_old.close(b"report"))
-    with pytest.raises(BadReport, match="unknown key"):
-        only_old.check(both.close(b"report"))
-    factories.seal(replace(NOWHERE, bus_key_files=(old,), bus_accept_unsealed=True)).check(
-        b"report"
-    )
-
-
-def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    """The key of the configuration, the file and the reason."""
-    short = tmp_path / "short"
-    short.write_text("secret")
-
-    with pytest.raises(ConfigError, match=r"bus_key_files: .*short: a key needs at least 16 bytes"):
-        factories.seal(replace(NOWHERE, bus_key_files=(str(short),)))
-    with pytest.raises(ConfigError, match=r"bus_key_files: .*missing cannot be read"):
-        factories.seal(replace(NOWHERE, bus_key_files=(str(tmp_path / "missing"),)))
 
 
 def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -103,7 +74,6 @@ def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"bus_accept_unsealed": True}, "bus_accept_unsealed"),
         ({"alarm_webhook_url": "pager"}, "alarm_webhook_url"),
         ({"alarm_webhook_token_file": "token"}, "alarm_webhook_token_file"),
         ({"alarm_near_limit_ratio": 1.5}, "alarm_near_limit_ratio"),

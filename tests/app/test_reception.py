@@ -22,7 +22,6 @@ from coordinator.wire import reports
 from coordinator.wire.columns import UnknownDefinition
 from coordinator.wire.fields import BadReport
 from coordinator.wire.intake import Intake
-from coordinator.wire.seal import Seal
 from coordinator.wire.senders import Opened
 from coordinator.wire.signature import Signer
 from tests.app.sidecars import World, eventually
@@ -57,28 +56,6 @@ async def test_the_own_report_that_comes_back_is_not_read(monkeypatch: pytest.Mo
     async with world.sidecar("b1"):
         await eventually(lambda: len(came_back) > 5, "six reports")
     assert read == []
-
-
-async def test_only_sealed_reports_are_believed_where_there_are_keys() -> None:
-    """The one without the key is told of in the log, once, and counted by its reason."""
-    world = World()
-    with capture_logs() as logs:
-        async with world.sidecar("b1") as first, world.sidecar("b2") as second:
-            for each in (first, second):
-                each.runner.reception.seal = Seal([b"secret of the bus"])
-            async with world.sidecar("b3") as stranger:
-                await eventually(
-                    lambda: bool(first.runner.views.health().reports_dropped), "dropped"
-                )
-                ages = {
-                    row.broker: row.report_age_ns for row in first.runner.views.health().members
-                }
-                assert ages["b2"] is not None
-                assert stranger.runner.views.health().reports_dropped == {}
-            assert set(first.runner.views.health().reports_dropped) == {"not sealed"}
-    assert {log["reason"] for log in logs if log["event"] == "not a usage report"} == {
-        "not sealed: bus_key_files is not set at its sender"
-    }
 
 
 async def test_reports_are_forgotten_once_they_are_taken_in() -> None:
@@ -146,30 +123,3 @@ async def test_foreign_reports_in_a_members_name_are_named_and_change_nothing() 
         ages = {member.broker: member.report_age_ns or 0 for member in health().members}
         assert ages["b2"] < 10**9
         assert health().ready
-
-
-async def test_a_sidecar_of_an_older_release_is_believed_while_that_is_asked_for() -> None:
-    """It signs nothing and shows no key; the older one believes the newer one at every step."""
-    world = World()
-    async with world.sidecar("new") as new, world.sidecar("old") as old:
-        old.runner.reception._signer = Unsigning()  # type: ignore[assignment]
-        old.runner.reception.senders.accept_unsigned = True
-        old.membership.expire()  # it was registered with a key a moment ago
-        old.membership.connect()
-        await eventually(
-            lambda: "its sender shows no key" in new.runner.views.health().reports_dropped,
-            "refused",
-        )
-
-        new.runner.reception.senders.accept_unsigned = True
-        for each in (new, old):
-            await eventually(lambda: each.runner.views.health().ready, "ready")  # noqa: B023
-
-
-class Unsigning:
-    """A signer of a release before signatures."""
-
-    public_key = b""
-
-    def sign(self, report: bytes) -> bytes:
-        return report

@@ -242,11 +242,7 @@ def test_bad_configuration_is_wrong_use(run: Run, tmp_path: Path, command: str) 
 @pytest.mark.parametrize(
     ("changes", "subject", "fix"),
     [
-        ({"reports_dropped": {"not sealed": 3}}, "reports", "the same bus_key_files"),
-        ({"reports_dropped": {"sealed with an unknown key": 1}}, "reports", "as second"),
-        ({"reports_dropped": {"the seal does not fit": 1}}, "reports", "restrict it"),
         ({"reports_dropped": {"foreign": 1}}, "reports", "one broker_id"),
-        ({"reports_dropped": {"its sender shows no key": 1}}, "reports", "bus_accept_unsigned"),
         ({"failed_tasks": (TaskView("alarms", 2, "why", True),)}, "tasks", "what the log says"),
         (
             {"disagreements": (DisagreementView("broker-2", Matter.DEFINITIONS, 9 * 10**9),)},
@@ -258,7 +254,7 @@ def test_bad_configuration_is_wrong_use(run: Run, tmp_path: Path, command: str) 
 def test_what_splits_a_cluster_is_wrong_and_has_a_fix(
     run: Run, world: World, changes: dict[str, object], subject: str, fix: str
 ) -> None:
-    """Keys that differ, and sidecars that go by something else."""
+    """Foreign reports, and sidecars that go by something else."""
     world.views.turn(**changes)
 
     found = run("doctor", "--json")

@@ -250,12 +250,12 @@ def test_files_that_cannot_be_read_are_named(
     missing = replace(
         config,
         auth_secret_key_file=str(tmp_path / "gone"),
-        bus_key_files=(str(tmp_path / "key"), str(tmp_path / "none")),
+        bus_token_file=str(tmp_path / "none"),
     )
-    readable = replace(config, bus_key_files=(str(tmp_path / "key"),))
+    readable = replace(config, bus_token_file=str(tmp_path / "key"))
 
     found = [each for each in examine_host(missing, None, WellProbes()) if each.subject == "file"]
-    assert [each.text.split()[0] for each in found] == ["auth_secret_key_file", "bus_key_files"]
+    assert [each.text.split()[0] for each in found] == ["auth_secret_key_file", "bus_token_file"]
     assert all("no such file" in each.text and each.fix for each in found)
     assert levels(list(examine_host(readable, None, WellProbes())))["files"] is Level.OK
     assert "files" not in levels(list(examine_host(config, None, WellProbes())))

@@ -1,8 +1,8 @@
 """Sidecars that can be cut off from ZooKeeper and from the bus, each by itself.
 
 Links stand between every sidecar and both (deploy.chaos.network_paths). Their times are as short as they
-can be told apart on a machine that may stand still for three seconds. What they say to each other is
-sealed, and what they do is recorded.
+can be told apart on a machine that may stand still for three seconds. What they do is
+recorded.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ class CutOff:
     def __init__(self, cluster: Cluster, directory: Path, links: Links) -> None:
         self.links = links
         self.directory = directory
-        self.key_file = directory / "bus.key"
-        self.key_file.write_text("what only the sidecars know")
         self.sidecars = Sidecars(cluster, directory)
         #: By sidecar.
         self.network_paths = open_network_paths(links, cluster)
@@ -59,7 +57,6 @@ class CutOff:
         first = broker == cluster.brokers[0]
         settings = {
             **network_paths.keys,
-            "bus_key_files": [str(self.key_file)],
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": LONG_SESSION_S if first else SESSION_S,
             "report_interval_seconds": ROUND_S,

@@ -172,40 +172,6 @@ def test_a_namesake_is_named(senders: Senders) -> None:
     assert [broker for broker, *_ in named(senders)] == ["me"]
 
 
-def test_a_release_without_signatures_is_believed_only_while_that_is_asked_for() -> None:
-    """A member that shows a key never counts as one of those."""
-    senders = Senders("me", accept_unsigned=True)
-    senders.set_members((Member("old", 1), *MEMBERS))
-    assert senders.open(report("old", 1, 1), 0) is not None
-    assert "no signature" in refused(senders, report())
-
-    senders.accept_unsigned = False
-    assert refused(senders, report("old", 1, 2)).startswith("its sender shows no key")
-
-
-def test_two_streams_under_one_unsigned_registration_are_named() -> None:
-    """The one far ahead is believed, and the real reports reveal it."""
-    senders = Senders("me", accept_unsigned=True)
-    senders.set_members((Member("old", 1), *MEMBERS))
-    assert senders.open(report("old", 1, 2**40), 0) is not None
-    for sequence in range(1, 4):
-        assert refused(senders, report("old", 1, sequence)) == "late"
-
-    assert named(senders) == [("old", "two streams of reports under one registration", 1)]
-
-
-def test_an_unsealed_report_names_who_is_spoken_for(senders: Senders) -> None:
-    """A member that signs without the shared key is not accused."""
-    senders.unsealed(PEER.sign(report()), "not sealed")
-    senders.unsealed(b"garbage", "not sealed")
-    senders.unsealed(report("b9", 1), "not sealed")
-    assert named(senders) == []
-
-    for _ in range(3):
-        senders.unsealed(STRANGER.sign(report()), "not sealed")
-    assert named(senders) == [("b1", "not sealed", 3)]
-
-
 def test_what_is_kept_of_a_sender_is_bounded(senders: Senders) -> None:
     """An old report whose number is forgotten is late."""
     payloads = [PEER.sign(report(sequence=number)) for number in range(1, SEEN_MAX + 2)]

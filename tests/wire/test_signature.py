@@ -7,7 +7,6 @@ import pytest
 from coordinator.core.model import UsageReport
 from coordinator.wire import reports
 from coordinator.wire.fields import BadReport
-from coordinator.wire.seal import Seal
 from coordinator.wire.signature import Signed, Signer, is_signed_by, split_signature
 
 REPORT = reports.encode(UsageReport("b1", 3, 7, 1_000_000_000, (), complete=True))
@@ -50,18 +49,8 @@ def test_no_byte_that_is_read_is_unsigned(rest: bytes) -> None:
             split_signature(changed)
 
 
-def test_a_shared_seal_around_it_changes_nothing() -> None:
-    """Sidecars of a release that signs nothing go by that alone."""
-    seal = Seal([b"secret of the bus"])
-    payload = seal.close(OWNER.sign(REPORT))
-
-    seal.check(payload)
-    assert is_right(payload)
-    assert split_signature(payload).report == REPORT
-
-
-def test_older_releases_and_pulsar_read_what_is_signed() -> None:
-    """They skip a field that they do not know."""
+def test_pulsar_reads_what_is_signed() -> None:
+    """It skips a field that it does not know."""
     assert reports.decode(OWNER.sign(REPORT), {}) == reports.decode(REPORT, {})
 
 
