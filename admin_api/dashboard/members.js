@@ -43,7 +43,8 @@ export function showMembers(page) {
     for (const row of rows.children) row.judge(health, disagreeing);
     const reasons = [
       ...Object.entries(health.reportsDropped).map(([why, count]) => `${counted(count, "report")}: ${why}`),
-      ...(health.suspects ?? []).map((each) => `${each.broker} ${each.reason}${each.group && ` in ${each.group}`}: ${counted(each.count, "time")}, last ${span(each.ageMillis)} ago`),
+      ...Object.entries(health.foreignReports).map(([name, count]) => `${counted(count, "report")} in the name of ${name} came from elsewhere`),
+      ...Object.entries(health.announcementsCapped).map(([name, count]) => `${name} announced more than twice its target ${counted(count, "time")}`),
     ];
     fill(dropped, reasons.length
       ? h("ul", { class: "list" }, reasons.map((reason) => h("li", {}, reason)))

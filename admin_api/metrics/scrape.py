@@ -10,7 +10,6 @@ part), for the first `MAX_GROUPS` groups by name; the number of the other groups
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -18,7 +17,6 @@ from typing import Final
 
 from prometheus_client import exposition
 from prometheus_client.core import (
-    CounterMetricFamily,
     GaugeMetricFamily,
     InfoMetricFamily,
     Metric,
@@ -39,10 +37,10 @@ from admin_api.metrics.roles import role_families
 from admin_api.metrics.trees import TreeFamilies
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Suspicion
+from coordinator.core.model import Dimension
 from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.gate_views import SLOW_AFTER_S
-from coordinator.insight.model.views import HealthView, SuspectView
+from coordinator.insight.model.views import HealthView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
 from coordinator.runtime.release import RELEASE
 
@@ -181,14 +179,18 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
             ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
     yield ages
     yield _disagreements(health)
-    yield _suspects(health)
+    yield labelled_counter(
+        "announcements_capped",
+        "Looks at which a member announced more than twice its target and counted with an equal part.",
+        "peer",
+        health.announcements_capped,
+    )
     yield labelled_counter(
         "foreign_reports",
         "Reports in a member's name that it did not send; all of them were dropped.",
         "peer",
         # From 0 on, or the first one would not show as an increase.
-        {member.broker: 0 for member in health.members}
-        | {each.broker: each.count for each in health.suspects if _is_foreign(each)},
+        {member.broker: 0 for member in health.members} | dict(health.foreign_reports),
     )
     yield labelled_counter(
         "task_failures",
@@ -212,22 +214,6 @@ def _disagreements(health: HealthView) -> Metric:
     for found in health.disagreements:
         family.add_metric([found.peer, found.matter.value], found.age_ns / _NANOS_PER_SECOND)
     return family
-
-
-def _suspects(health: HealthView) -> Metric:
-    family = CounterMetricFamily(
-        "pulsar_quota_implausible",
-        "Rounds or reports of a distrusted member that could not be true.",
-        labels=["peer", "reason"],
-    )
-    for found in itertools.filterfalse(_is_foreign, health.suspects):
-        family.add_metric([found.broker, found.reason.name.lower()], found.count)
-    return family
-
-
-def _is_foreign(found: SuspectView) -> bool:
-    """Return whether the suspect's name was used by another process."""
-    return found.reason is Suspicion.IMPERSONATED
 
 
 def _store(

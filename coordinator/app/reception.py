@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from coordinator.core.events import ReporterAccused
-from coordinator.core.model import NANOS_PER_MILLI, Member, ResourceGroup, Suspicion, UsageReport
+from coordinator.core.model import NANOS_PER_MILLI, Member, ResourceGroup, UsageReport
 from coordinator.ports import Clock
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, ReceivedReport
-from coordinator.wire.senders import Accusation, Opened, Senders
+from coordinator.wire.senders import Opened, Senders
 from coordinator.wire.signature import Signer
 
 log = structlog.get_logger(__name__)
@@ -87,20 +86,13 @@ class Reception:
             self._received(received)
         self._count_dropped()
 
-    def look(self) -> list[ReporterAccused]:
-        """Drop reports that waited in vain; return the accusations against senders since then."""
+    def expire(self) -> None:
+        """Drop reports that waited in vain."""
         now_ns = self._clock.now_ns()
         self.senders.expire(now_ns)
         for received in self._intake.expire(now_ns):
             self._received(received)
-        for broker, version, count in self._intake.unreadable():
-            detail = f"definition {version} has not come"
-            self.senders.accuse(Accusation(broker, Suspicion.UNREADABLE, detail), count)
         self._count_dropped()
-        return [
-            ReporterAccused(broker, suspicion, detail, count)
-            for (broker, suspicion, detail), count in self.senders.accusations()
-        ]
 
     def _read(self, opened: Opened) -> None:
         if opened.broker == self._broker and not self._own_wanted():

@@ -155,6 +155,7 @@ class Runner:
             dropped=self.views.payloads_dropped,
             own_wanted=lambda: self._recorder is not None,
         )
+        self.views.foreign_reports = self.reception.senders.foreign
         #: The journal, and the samples of every group.
         self.watch = Sampler(state, clock, self.supervisor)
         #: Set when the catalogue was read for the first time: from then on limits are known.
@@ -289,8 +290,7 @@ class Runner:
             counted = await self._counts(self._gate)
             self.views.traffic_counted(counted)
             self.post(TrafficCounted(counted))
-            for accused in self.reception.look():
-                self.post(accused)
+            self.reception.expire()
             if self._state.tick_due_ns <= self._clock.now_ns():
                 self.post(Tick())
             self._counts_wanted.clear()
@@ -350,6 +350,7 @@ class Runner:
     def _handle(self, event: Event) -> None:
         now_ns = self._clock.now_ns()
         before = (self._state.lifecycle, self._state.troubles.all())
+        capped = set(self._state.plausibility.times_capped)
         instructions = self._state.handle(event, now_ns)
         if (self._state.lifecycle, self._state.troubles.all()) != before:
             log.info(
@@ -358,6 +359,8 @@ class Runner:
                 after=self._state.lifecycle.value,
                 troubles=[trouble.value for trouble in self._state.troubles.all()],
             )
+        if new := self._state.plausibility.times_capped.keys() - capped:
+            log.warning("brokers announce more than twice their targets", brokers=sorted(new))
         assert self._executor is not None
         for instruction in instructions:
             self._executor.carry_out(instruction, now_ns)

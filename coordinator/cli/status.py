@@ -74,14 +74,10 @@ def _print_health(out: Console, health: HealthView) -> None:
         out.print(f"  trouble: {trouble.value}")
     for found in health.disagreements:
         out.print(f"  {found.peer} has gone by other {found.matter.value} for {span(found.age_ns)}")
-    for suspect in health.suspects:
-        about = ", ".join(filter(None, (suspect.group, suspect.detail)))
-        where = f" ({about})" if about else ""
-        last = span(suspect.age_ns)
-        out.print(
-            f"  {suspect.broker} {suspect.reason.value}{where}: {counted(suspect.count, 'time')}, "
-            f"{last} ago"
-        )
+    for broker, number in health.announcements_capped.items():
+        out.print(f"  {broker} announced more than twice its target {counted(number, 'time')}")
+    for broker, number in health.foreign_reports.items():
+        out.print(f"  {counted(number, 'report')} in the name of {broker} came from elsewhere")
     for task in health.failed_tasks:
         state = "runs" if task.runs else "waits to be run again"
         failed = counted(task.failures, "time")

@@ -85,8 +85,8 @@ class Decider:
         escrow: the books of strict groups.
         lease: the time until which the books may be used.
         raises: the raises that wait for the others.
-        doubted: the brokers, by place, whose announced limits are not believed; its owner keeps it
-            up to date (reports/suspects.py).
+        capped: the brokers, by place, whose announced limits are capped; its owner keeps it up to
+            date (reports/plausibility.py).
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class Decider:
         escrow: Escrow,
         lease: Lease,
         raises: Raises,
-        doubted: Mapping[tuple[str, Dimension], AbstractSet[str]],
+        capped: Mapping[tuple[str, Dimension], AbstractSet[str]],
     ) -> None:
         self._settings = settings
         self._quotas = Quotas(settings.broker, escrow, lease)
         #: This broker's quotas of the strict roots of trees.
         self.tree_quotas = TreeQuotas(settings.broker, self._quotas)
         self._raises = raises
-        self._doubted = doubted
+        self._capped = capped
         #: The trees of groups; their owner replaces them with the definitions.
         self.forest = Forest()
         #: The parts of the latest pass: each tree is shared out once for all questions.
@@ -214,7 +214,7 @@ class Decider:
         splits = Splits(members, usage, self._settings, parts)
         if self.forest:
             tree_room = TreeRoom(
-                self.forest, groups, members, usage, splits, self._doubted, self._settings
+                self.forest, groups, members, usage, splits, self._capped, self._settings
             )
         facts = _Facts(
             members,
@@ -417,8 +417,8 @@ class Decider:
     ) -> int:
         """Return the limit that may be in force now; announce the rest of the target."""
         broker, now_ns = self._settings.broker, facts.now_ns
-        doubted = self._doubted.get((group, dimension), frozenset())
-        answer = answer.with_doubts(doubted)
+        capped = self._capped.get((group, dimension), frozenset())
+        answer = answer.with_caps(capped)
         limit = answer.shared
         wanted = ceiling(limit, broker, answer.targets, {**answer.in_force, broker: held})
         if wanted <= held:
@@ -429,7 +429,7 @@ class Decider:
         peers: AbstractSet[str] = answer.claims.keys() - {broker}
         if tree_room is not None:
             peers = tree_room.peers(group, dimension.monitoring_class)
-        for peer in peers - doubted:
+        for peer in peers - capped:
             if not facts.usage.is_current(peer, now_ns):
                 self._raises.wait_for(group, dimension, peer)
                 return held

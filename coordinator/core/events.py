@@ -14,7 +14,6 @@ from coordinator.core.model import (
     Member,
     MonitoringClass,
     ResourceGroup,
-    Suspicion,
     Traffic,
     UsageReport,
 )
@@ -113,23 +112,6 @@ class UsageReportReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class ReporterAccused:
-    """Reports in a member's name were found wrong and not handed to the core.
-
-    Args:
-        broker: the name that they bear; for IMPERSONATED the victim's.
-        suspicion: the kind of fault.
-        detail: how it was seen.
-        count: how many there were since the last event.
-    """
-
-    broker: str
-    suspicion: Suspicion
-    detail: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class BrokerAvailabilityChanged:
     """The own broker began or ceased to answer."""
 
@@ -157,7 +139,6 @@ Event = (
     | Tick
     | ParticipantsChanged
     | UsageReportReceived
-    | ReporterAccused
     | BrokerAvailabilityChanged
     | DrainRequested
     | DrainCompleted

@@ -486,14 +486,3 @@ class UsageReport:
     troubled: bool = False
     waiting: bool = False
     answers: Mapping[int, int] = field(default_factory=dict)
-
-
-class Suspicion(Enum):
-    """A kind of report or behaviour that cannot be truthful (reports/suspects.py)."""
-
-    USED = "uses twice what it says it may"
-    HOLDS = "holds twice what it is due"
-    FLOOD = "sends more reports than a sidecar does"
-    FAREWELL = "reports after its farewell"
-    IMPERSONATED = "is spoken for by another sender"
-    UNREADABLE = "reports on definitions that are not known here"

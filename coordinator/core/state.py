@@ -55,7 +55,6 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
-    ReporterAccused,
     SessionConfirmed,
     Tick,
     TrafficCounted,
@@ -85,8 +84,8 @@ from coordinator.core.model import (
     redefined,
 )
 from coordinator.core.registration import Registration
+from coordinator.core.reports.plausibility import Heard, Plausibility
 from coordinator.core.reports.reporting import Reporter
-from coordinator.core.reports.suspects import Heard, Suspects
 from coordinator.core.rounds import Rounds
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.answering import answers_to_all, asked_by
@@ -108,7 +107,7 @@ class CoordinatorState:
         self.usage = UsageMap(settings.broker)
         self.agreement = Agreement(settings)
         self.certifier = Certifier(settings)
-        self.suspects = Suspects(settings)
+        self.plausibility = Plausibility(settings)
         self.meters = Meters(settings)
         self.observer = Observer(settings)
         #: All live brokers, this one included once it has joined; the last known ones while cut off.
@@ -121,7 +120,7 @@ class CoordinatorState:
         self.escrow = Escrow(settings)
         self._raises = Raises(settings)
         self.decider = Decider(
-            settings, self.escrow, self.lease, self._raises, self.suspects.doubted
+            settings, self.escrow, self.lease, self._raises, self.plausibility.capped
         )
         self._reporter = Reporter(settings, self.escrow, self._raises)
         self._rounds = Rounds(settings.round_ns)
@@ -235,10 +234,6 @@ class CoordinatorState:
                 self._close_round(now_ns)
             case UsageReportReceived():
                 self._handle_usage_report_received(event.report, now_ns)
-            case ReporterAccused(broker, suspicion, detail, count):
-                # While cut off from ZooKeeper, the present registrations are unknown.
-                if not self.troubles.cut_off:
-                    self.suspects.accuse(broker, suspicion, detail, count, now_ns)
             case ParticipantsChanged():
                 for name in self.observer.counting(event.group):
                     key = (name, event.monitoring_class)
@@ -290,7 +285,8 @@ class CoordinatorState:
         if verdict in _NOT_OF_A_MEMBER:
             self._drop(verdict)
             return
-        if not self.suspects.admits(report, now_ns):
+        if (fault := self.plausibility.fault(report, now_ns)) is not None:
+            self._drop(fault)
             return
         # Before the rest, since a grant counts in whatever order the reports arrive.
         self.decider.mark(self.escrow.take(report, now_ns))
@@ -324,7 +320,7 @@ class CoordinatorState:
         )
         self.usage.set_members(self.members)
         self.agreement.set_members(self.members)
-        self.suspects.set_members(self.members)
+        self.plausibility.set_members(self.members.keys())
         self.escrow.set_members(self.members, now_ns)
         self.troubles.members_changed(self.members, now_ns)
         if self._registration.look(self.members):
@@ -410,7 +406,7 @@ class CoordinatorState:
         self.certifier.close_round(self.agreement)
         heard = Heard(self.usage, self.agreement, now_ns)
         self.decider.mark(
-            self.suspects.close_round(self.groups or {}, self.decider.split_of, heard)
+            self.plausibility.close_round(self.groups or {}, self.decider.split_of, heard)
         )
         self.troubles.listen(self.usage, now_ns)
         if self.troubles:

@@ -5,12 +5,11 @@ than the watch that brings a definition. Such a report waits until the definitio
 ones of its sender wait with it, as if the bus were slow; the core allows for that. Conversely, a sender
 may still follow a definition that was replaced or deleted here: RETIRED_MAX of those are remembered.
 
-No report waits for ever: after WAITING_NS it is dropped, its sender is named (`unreadable`), and the
-reports behind it are tried. It is not read in part, since a report that leaves a group out says that its
-sender holds nothing of it. Waiting reports take at most WAITING_BYTES_MAX, and WAITING_OF_ONE_MAX reports
-of one sender; beyond it, the oldest report of the sender with most bytes is dropped. All of that is as if
-the bus had lost the report: its sender is not relied on until it has answered a request for all its state
-(core/usage/map.py).
+No report waits for ever: after WAITING_NS it is dropped, and the reports behind it are tried. It is not
+read in part, since a report that leaves a group out says that its sender holds nothing of it. Waiting
+reports take at most WAITING_BYTES_MAX, and WAITING_OF_ONE_MAX reports of one sender; beyond it, the
+oldest report of the sender with most bytes is dropped. All of that is as if the bus had lost the report:
+its sender is not relied on until it has answered a request for all its state (core/usage/map.py).
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ class Intake:
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._waiting_bytes: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
-        self._unreadable: Counter[tuple[str, int]] = Counter()
 
     def read(self, opened: Opened, now_ns: int) -> ReceivedReport | None:
         """Return the report that has arrived; None if it has to wait.
@@ -100,9 +98,7 @@ class Intake:
         found: list[ReceivedReport] = []
         for broker in list(self._waiting):
             while self._has_expired(broker, now_ns):
-                version = self._version_missing(self._waiting[broker][0].opened)
                 self._drop_oldest(broker, TOO_LONG)
-                self._unreadable[broker, version] += 1
                 found += self._try_again(broker)
         return found
 
@@ -110,12 +106,6 @@ class Intake:
         """Return the waiting reports dropped since the last call: reason and number."""
         found = list(self._dropped.items())
         self._dropped.clear()
-        return found
-
-    def unreadable(self) -> list[tuple[str, int, int]]:
-        """Return the reports given up since the last call: sender, missing version and number."""
-        found = [(broker, version, count) for (broker, version), count in self._unreadable.items()]
-        self._unreadable.clear()
         return found
 
     def _has_expired(self, broker: str, now_ns: int) -> bool:
@@ -136,15 +126,6 @@ class Intake:
                 continue
             self._pop_oldest(broker)
         return found
-
-    def _version_missing(self, opened: Opened) -> int:
-        try:
-            decode(opened.report, self._names)
-        except UnknownDefinition as error:
-            return error.version
-        except BadReport:
-            pass
-        return 0
 
     def _wait(self, waiting: _Waiting) -> None:
         broker = waiting.opened.broker

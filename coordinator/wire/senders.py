@@ -11,9 +11,9 @@ ZooKeeper says so, in this order, the cheapest check first:
 4. *Age.* Where `age_max_ms` is set, it was sent no longer ago (wire/freshness.py). Only reports that
    passed all checks before count in this, so no other sender makes a member's reports look old.
 
-A payload that bears a member's name and fails is *foreign*: it is dropped, and the member in whose name
-it came is reported (`accusations`). So is a payload in this sidecar's own name that it did not send:
-either a process poses as this broker, or another sidecar was given its id.
+A payload that bears a member's name and fails is *foreign*: it is dropped, and counted for the member in
+whose name it came. So is a payload in this sidecar's own name that it did not send: either a process
+poses as this broker, or another sidecar was given its id.
 
 The memory per sender is bounded: `SEEN_MAX` numbers with a hash.
 """
@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.model import NANOS_PER_MILLI, Account, Member, Suspicion
+from coordinator.core.model import NANOS_PER_MILLI, Account, Member
 from coordinator.core.reports.early import EarlyReports
 from coordinator.wire.fields import BadReport
 from coordinator.wire.freshness import Freshness
@@ -52,14 +52,6 @@ class Opened(NamedTuple):
     broker: str
     report: bytes
     size: int
-
-
-class Accusation(NamedTuple):
-    """A fault of reports in a member's name."""
-
-    broker: str
-    suspicion: Suspicion
-    detail: str
 
 
 class _Arrived(NamedTuple):
@@ -113,7 +105,8 @@ class Senders:
         #: The reports that this sidecar has sent itself; None before the first one.
         self._own: _Stream | None = None
         self._early: EarlyReports[_Arrived] = EarlyReports()
-        self._accusations: Counter[Accusation] = Counter()
+        #: Foreign reports since the start, by the member in whose name they came.
+        self.foreign: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
 
     def sent(self, incarnation: int, sequence: int, report: bytes) -> None:
@@ -158,24 +151,14 @@ class Senders:
         """Drop reports that have waited too long for ZooKeeper."""
         self._give_up(self._early.expire(now_ns), UNCONFIRMED)
 
-    def accusations(self) -> list[tuple[Accusation, int]]:
-        """Return the accusations since the last call, and the number of each."""
-        found, self._accusations = list(self._accusations.items()), Counter()
-        return found
-
     def dropped(self) -> list[tuple[str, int]]:
         """Return reasons and numbers of silent drops since the last call; `open` raises for others."""
         found, self._dropped = list(self._dropped.items()), Counter()
         return found
 
-    def accuse(self, accusation: Accusation, count: int = 1) -> None:
-        """Add an accusation that was found elsewhere; each wording has at most one entry."""
-        self._accusations[accusation] += count
-
     def _give_up(self, senders: Iterable[Account], reason: str) -> None:
-        for sender in senders:
+        for _ in senders:
             self._dropped[reason] += 1
-            self._accuse(sender.broker, reason)
 
     def _judge(self, arrived: _Arrived, now_ns: int) -> Opened | None:
         head = arrived.head
@@ -247,10 +230,6 @@ class Senders:
             self._refuse(arrived.head, "a signature that is not that broker's")
 
     def _refuse(self, head: Head, detail: str) -> None:
-        """Raise BadReport, and accuse in the name of the claimed sender."""
-        self._accuse(head.broker, detail)
+        """Raise BadReport, and count it for the claimed sender."""
+        self.foreign[head.broker] += 1
         raise BadReport(f"foreign: in the name of {head.broker}, {detail}")
-
-    def _accuse(self, broker: str, detail: str) -> None:
-        if broker in self._members or broker == self._broker:
-            self.accuse(Accusation(broker, Suspicion.IMPERSONATED, detail))

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from admin_api.metrics import gate
 from admin_api.metrics import scrape as scraping
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, MonitoringClass, Rates, Suspicion, Traffic, Unit
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic, Unit
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.gate_views import (
     HOLD_BUCKETS_NS,
@@ -28,7 +28,7 @@ from coordinator.insight.model.gate_views import (
 )
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.trees import TreeGroupView, TreeView
-from coordinator.insight.model.views import DisagreementView, SuspectView
+from coordinator.insight.model.views import DisagreementView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World
 
@@ -228,7 +228,8 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
         ready=False,
         reports_dropped={"old": 3},
         disagreements=(DisagreementView("broker-2", Matter.MEMBERS, 4_500_000_000),),
-        suspects=(SuspectView("broker-2", Suspicion.HOLDS, 21, 400_000_000, "orders"),),
+        announcements_capped={"broker-2": 21},
+        foreign_reports={"broker-2": 4},
     )
     families = await scrape(client)
 
@@ -241,7 +242,9 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
     assert told("trouble", pulsar_quota_trouble="BROKER_DOWN") == 0
     assert (told("ready"), told("members"), told("rounds")) == (0, 2, 812)
     assert told("report_age_seconds", peer="broker-2") == 0.21
-    assert told("implausible", peer="broker-2", reason="holds") == 21
+    assert told("announcements_capped", peer="broker-2") == 21
+    assert told("foreign_reports", peer="broker-2") == 4
+    assert told("foreign_reports", peer="broker-1") == 0
     assert told("reports_dropped", reason="old") == 3
     assert told("view_disagreement_seconds", peer="broker-2", matter="members") == 4.5
     assert told("zookeeper", pulsar_quota_zookeeper="CONNECTED") == 1

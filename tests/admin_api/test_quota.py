@@ -11,9 +11,9 @@ import pytest
 from admin_api.routes import quota
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Suspicion
+from coordinator.core.model import Dimension
 from coordinator.core.usage.agreement import Matter
-from coordinator.insight.model.views import DisagreementView, MemberView, SuspectView
+from coordinator.insight.model.views import DisagreementView, MemberView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import HEALTHY, World
 
@@ -230,7 +230,8 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
         ],
         "reportsDropped": {},
         "disagreements": [],
-        "suspects": [],
+        "foreignReports": {},
+        "announcementsCapped": {},
         "failedTasks": [],
         "recording": None,
         "enforcementPath": "gate",
@@ -277,35 +278,16 @@ async def test_health_tells_why_nothing_can_be_recorded(
     }
 
 
-async def test_health_names_who_cannot_be_telling_the_truth(
+async def test_health_names_liars_and_the_brokers_in_whose_name_others_report(
     client: httpx.AsyncClient, world: World
 ) -> None:
-    """Why, in which group, how often and when last; what concerns no group names none."""
-    world.views.turn(
-        suspects=(
-            SuspectView("broker-2", Suspicion.FLOOD, 7, 3_000_000_000),
-            SuspectView("broker-3", Suspicion.USED, 21, 400_000_000, "orders"),
-        )
-    )
+    """With the number of times, by member."""
+    world.views.turn(foreign_reports={"broker-2": 7}, announcements_capped={"broker-3": 21})
 
-    assert (await client.get("/quota/v1/health")).json()["suspects"] == [
-        {
-            "broker": "broker-2",
-            "reason": "sends more reports than a sidecar does",
-            "group": "",
-            "count": 7,
-            "ageMillis": 3_000,
-            "detail": "",
-        },
-        {
-            "broker": "broker-3",
-            "reason": "uses twice what it says it may",
-            "group": "orders",
-            "count": 21,
-            "ageMillis": 400,
-            "detail": "",
-        },
-    ]
+    health = (await client.get("/quota/v1/health")).json()
+
+    assert health["foreignReports"] == {"broker-2": 7}
+    assert health["announcementsCapped"] == {"broker-3": 21}
 
 
 async def test_member_that_was_never_heard(client: httpx.AsyncClient, world: World) -> None:

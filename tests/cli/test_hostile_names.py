@@ -91,7 +91,8 @@ HEALTH = {
     "round": 1,
     "reportsDropped": {HOSTILE: 3},
     "disagreements": [],
-    "suspects": [],
+    "foreignReports": {HOSTILE: 3},
+    "announcementsCapped": {HOSTILE: 3},
     "failedTasks": [],
     "recording": {
         "recording": False,

@@ -14,10 +14,10 @@ from coordinator.cli.session import GlobalOptions
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Member, Suspicion
+from coordinator.core.model import Dimension, Member
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.delayed import DelayedTopic, DelayedView
-from coordinator.insight.model.views import DisagreementView, SuspectView, WantView
+from coordinator.insight.model.views import DisagreementView, WantView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
@@ -47,10 +47,8 @@ def test_status_in_trouble(run: Run, world: World) -> None:
         ready=False,
         reports_dropped={"stale": 1, "forged": 2},
         disagreements=(DisagreementView("broker-2", Matter.DEFINITIONS, 4_200_000_000),),
-        suspects=(
-            SuspectView("broker-2", Suspicion.FLOOD, 1, 3_000_000_000),
-            SuspectView("broker-3", Suspicion.USED, 21, 400_000_000, "orders"),
-        ),
+        foreign_reports={"broker-2": 3},
+        announcements_capped={"broker-3": 21},
     )
 
     shown = run("status").stdout
@@ -60,8 +58,8 @@ def test_status_in_trouble(run: Run, world: World) -> None:
     assert "1 report dropped: stale" in shown
     assert "2 reports dropped: forged" in shown
     assert "broker-2 has gone by other definitions for 4.20 s" in shown
-    assert "broker-2 sends more reports than a sidecar does: 1 time, 3.00 s ago" in shown
-    assert "broker-3 uses twice what it says it may (orders): 21 times, 0.40 s ago" in shown
+    assert "3 reports in the name of broker-2 came from elsewhere" in shown
+    assert "broker-3 announced more than twice its target 21 times" in shown
 
 
 def test_status_while_nothing_can_be_recorded(run: Run, world: World) -> None:

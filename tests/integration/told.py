@@ -75,11 +75,10 @@ def dropped_at(world: World, name: str) -> dict[str, int]:
     return found
 
 
-def wait_for_suspect(world: World, name: str, broker: str, reason: str) -> None:
-    """Wait until a sidecar names another one whose word cannot be true."""
+def wait_for_capped(world: World, name: str, broker: str) -> None:
+    """Wait until a sidecar has capped what another one announces."""
 
-    def named() -> bool:
-        found = world.get("/quota/v1/health", at=name)["suspects"]
-        return (broker, reason) in {(each["broker"], each["reason"]) for each in found}
+    def capped() -> bool:
+        return broker in world.get("/quota/v1/health", at=name)["announcementsCapped"]
 
-    eventually(named, f"{name} says that {broker} {reason}")
+    eventually(capped, f"{name} caps what {broker} announces")

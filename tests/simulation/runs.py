@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from coordinator.core.model import Suspicion
-from coordinator.insight.model import explain
+from coordinator.core.usage.map import Verdict
 from coordinator.simulation.experiment import Figures, measure, perform
 from coordinator.simulation.stage import Parameters, Stage
-
-Suspects = dict[str, set[tuple[str, Suspicion]]]
-"""By sidecar, the brokers that it names at the end, with its suspicions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +16,11 @@ class Run:
 
     Attributes:
         figures: of the first group.
-        suspects: at the end.
+        distrusted: the sidecars that capped or dropped reports as implausible.
     """
 
     figures: Figures
-    suspects: Suspects
+    distrusted: frozenset[str]
 
 
 @cache
@@ -35,14 +31,14 @@ def played(scenario: str, parameters: Parameters) -> Run:
         PromiseBroken: something came about that must not.
     """
     stage, recording = perform(scenario, parameters)
-    return Run(measure(stage, recording)[0], suspects_of(stage))
+    return Run(measure(stage, recording)[0], distrusted(stage))
 
 
-def suspects_of(stage: Stage) -> Suspects:
-    """Return the suspects that each sidecar names, with their suspicions."""
-    return {
-        name: {
-            (each.broker, each.reason) for each in explain.health(host.state, host.now_ns).suspects
-        }
+def distrusted(stage: Stage) -> frozenset[str]:
+    """Return the sidecars that capped or dropped a report as implausible."""
+    dropped = {Verdict.FLOOD, Verdict.FAREWELL}
+    return frozenset(
+        name
         for name, host in stage.world.hosts.items()
-    }
+        if host.state.plausibility.times_capped or dropped & host.state.reports_dropped.keys()
+    )

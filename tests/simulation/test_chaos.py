@@ -12,6 +12,7 @@ from coordinator.core.lifecycle import Lifecycle
 from coordinator.simulation import metrics
 from coordinator.simulation.experiment import series_of
 from coordinator.simulation.stage import GROUP, Parameters, Stage
+from tests.simulation.runs import distrusted
 
 SECOND_NS = 1_000_000_000
 CHAOS_FROM, CHAOS_TO, SECONDS = 10, 90, 150
@@ -127,7 +128,7 @@ def test_after_chaos_all_is_well_again(seed: int) -> None:
 
     states = {name: host.state.lifecycle for name, host in stage.world.hosts.items()}
     assert states == dict.fromkeys(stage.names, Lifecycle.ACTIVE)
-    assert not any(host.state.suspects.all() for host in stage.world.hosts.values())
+    assert not distrusted(stage)
     series = series_of(record)
     settled = metrics.settle(series, CHAOS_TO + 10, SECONDS)
     assert settled is not None

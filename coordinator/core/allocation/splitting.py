@@ -115,7 +115,7 @@ class Split(Question):
         """Return the sum of the limits that all members announce to hold."""
         return sum(self.in_force.values()) + self.idle * self.reserve
 
-    def with_doubts(self, brokers: Collection[str]) -> Split:
+    def with_caps(self, brokers: Collection[str]) -> Split:
         """Return this split with these brokers holding at most an equal part, whatever they announce.
 
         Equal by weight; or their target, where that is higher.

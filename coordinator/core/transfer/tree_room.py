@@ -26,7 +26,7 @@ from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGr
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 
-Doubted = Mapping[tuple[str, Dimension], AbstractSet[str]]
+Capped = Mapping[tuple[str, Dimension], AbstractSet[str]]
 
 
 class TreeRoom:
@@ -37,8 +37,8 @@ class TreeRoom:
         groups: all definitions, resolved.
         members: all live brokers.
         usage: their reports.
-        splits: what each broker is due, for those whose announcements are not believed.
-        doubted: those, by leaf.
+        splits: what each broker is due, for those whose announcements are capped.
+        capped: those, by leaf.
         settings: this broker, and the reserve.
     """
 
@@ -49,7 +49,7 @@ class TreeRoom:
         members: Collection[str],
         usage: UsageMap,
         splits: Splits,
-        doubted: Doubted,
+        capped: Capped,
         settings: CoreSettings,
     ) -> None:
         self._forest = forest
@@ -57,7 +57,7 @@ class TreeRoom:
         self._members = members
         self._usage = usage
         self._splits = splits
-        self._doubted = doubted
+        self._capped = capped
         self._settings = settings
         self._held: dict[tuple[str, Dimension], int] = {}
 
@@ -108,8 +108,8 @@ class TreeRoom:
         reserve = reserve_in(group, dimension, members, self._settings)
         rows = self._usage.rows(group.name, dimension.monitoring_class)
         answer = None
-        if doubted := self._doubted.get((group.name, dimension), frozenset()):
-            answer = self._splits.of(group, dimension).with_doubts(doubted)
+        if capped := self._capped.get((group.name, dimension), frozenset()):
+            answer = self._splits.of(group, dimension).with_caps(capped)
         total = 0
         for broker in self._members:
             if broker == self._settings.broker:
@@ -117,7 +117,7 @@ class TreeRoom:
             row = rows.get(broker)
             if row is None:
                 total += reserve
-            elif answer is not None and broker in doubted:
+            elif answer is not None and broker in capped:
                 total += max(reserve, answer.ceilings[broker])
             else:
                 told = row.usage.limit_of(dimension.unit)

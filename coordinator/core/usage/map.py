@@ -50,6 +50,8 @@ class Verdict(Enum):
     OLD_INCARNATION = "old incarnation"
     UNCONFIRMED = "incarnation that ZooKeeper does not show"
     STRANGER = "no member"
+    FLOOD = "more reports than a sidecar sends"
+    FAREWELL = "sent after its farewell"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from zlib import crc32
 from coordinator.core.events import Event, GroupsChanged, MembersChanged, UsageReportReceived
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import NANOS_PER_SECOND, Member
-from coordinator.core.reports.suspects import IMPERSONATED_FOR_NS
 from coordinator.core.settings import AlarmSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
@@ -101,9 +100,6 @@ class AlarmConditions:
         for peer, matters in differing.items():
             text = f"{broker} and {peer} go by other {' and '.join(matters)}"
             yield AlarmCondition(AlarmKind.VIEWS_DISAGREE, f"{broker} {peer}", text)
-        for victim in state.suspects.impersonated(now_ns - IMPERSONATED_FOR_NS):
-            text = f"reports in the name of {victim.broker} come from elsewhere: {victim.detail}"
-            yield AlarmCondition(AlarmKind.FOREIGN_REPORTS, victim.broker, text)
         for peer, since_ns in list(self._lost.items()):
             if now_ns - since_ns >= LOST_FOR_NS:
                 del self._lost[peer]

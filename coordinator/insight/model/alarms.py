@@ -44,7 +44,6 @@ class AlarmKind(Enum):
     PEER_LOST = "PeerLost"
     BUS_SILENT = "BusSilent"
     ZOOKEEPER_LOST = "ZooKeeperLost"
-    FOREIGN_REPORTS = "ForeignReports"
     NATIVE_INEXACT = "NativeInexact"
     TRAFFIC_ROUND_THE_GATE = "TrafficRoundTheGate"
     UNKNOWN_TOPICS = "UnknownTopics"
@@ -82,7 +81,6 @@ _SEVERITIES: Mapping[AlarmKind, Severity] = {
     AlarmKind.PEER_LOST: Severity.WARNING,
     AlarmKind.BUS_SILENT: Severity.WARNING,
     AlarmKind.ZOOKEEPER_LOST: Severity.WARNING,
-    AlarmKind.FOREIGN_REPORTS: Severity.WARNING,
     AlarmKind.NATIVE_INEXACT: Severity.WARNING,
     AlarmKind.TRAFFIC_ROUND_THE_GATE: Severity.WARNING,
     AlarmKind.UNKNOWN_TOPICS: Severity.WARNING,
@@ -98,7 +96,6 @@ _SHARED = frozenset(
         AlarmKind.THROTTLED,
         AlarmKind.CERTIFICATE_HIGH,
         AlarmKind.PEER_LOST,
-        AlarmKind.FOREIGN_REPORTS,
     }
 )
 
@@ -118,9 +115,6 @@ _ACTIONS: Mapping[AlarmKind, str] = {
     "topic; limits are held meanwhile.",
     AlarmKind.ZOOKEEPER_LOST: "Look at the ZooKeeper ensemble and the way to it; groups follow their "
     "partitionPolicy meanwhile.",
-    AlarmKind.FOREIGN_REPORTS: "They are dropped and change nothing, but a client that is no sidecar "
-    "publishes on the bus, or two sidecars have one broker_id: leave produce on the bus topics to the "
-    "sidecars' role alone.",
     AlarmKind.NATIVE_INEXACT: "The broker's own limiter is not steered as it should be; pulsar-quota "
     "doctor says what to do.",
     AlarmKind.TRAFFIC_ROUND_THE_GATE: "Close the way that it takes; docs/ways.md says how. Until "

@@ -21,13 +21,11 @@ from coordinator.core.model import (
     ResourceGroup,
     Unit,
 )
-from coordinator.core.reports.suspects import IMPERSONATED_FOR_NS
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.sentences import (
-    impersonated_sentence,
+    capped_sentence,
     observed_sentence,
     sentence_of,
-    suspects_sentence,
     units_sentence,
 )
 from coordinator.insight.model.trees import tree_sentence
@@ -39,7 +37,6 @@ from coordinator.insight.model.views import (
     GroupView,
     HealthView,
     MemberView,
-    SuspectView,
     WantView,
 )
 
@@ -72,17 +69,7 @@ def health(state: CoordinatorState, now_ns: int) -> HealthView:
         round=state.round,
         reports_dropped={verdict.value: count for verdict, count in state.reports_dropped.items()},
         disagreements=_disagreements(state, now_ns),
-        suspects=tuple(
-            SuspectView(
-                each.broker,
-                each.suspicion,
-                each.count,
-                now_ns - each.last_ns,
-                "" if each.place is None else each.place[0],
-                each.detail,
-            )
-            for each in state.suspects.all()
-        ),
+        announcements_capped=dict(state.plausibility.times_capped),
     )
 
 
@@ -186,8 +173,7 @@ def explain(
         else sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
         tree_sentence(state, name, dimension),
         _units_sentence(state, name, dimension, answer),
-        suspects_sentence(state.suspects.accused((name, dimension))),
-        impersonated_sentence(state.suspects.impersonated(now_ns - IMPERSONATED_FOR_NS)),
+        capped_sentence(state.plausibility.capped.get((name, dimension), frozenset())),
     )
     return Explanation(
         group=name,

@@ -41,7 +41,6 @@ class NoteKind(Enum):
     SETTLED = "settled"
     ALARM = "alarm"
     OVER = "over"
-    SUSPECT = "suspect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,6 @@ class Journal:
         self._groups: dict[str, ResourceGroup] | None = None
         self._lifecycle = Lifecycle.STARTING
         self._troubles: tuple[Trouble, ...] = ()
-        self._suspects = 0
         self._next = 0
 
     def notes(self, after: int = -1) -> tuple[Note, ...]:
@@ -95,12 +93,6 @@ class Journal:
             self._compare_groups(dict(state.groups or {}), now_ns)
         if state.lifecycle is not self._lifecycle or state.troubles.all() != self._troubles:
             self._compare_state(state, now_ns)
-        if len(state.suspects) != self._suspects:
-            for each in state.suspects.all_since(self._suspects):
-                self._note(
-                    NoteKind.SUSPECT, each.broker, f"{each.broker} {each.suspicion.value}", now_ns
-                )
-            self._suspects = len(state.suspects)
 
     def sampled(self, before: GroupRow | None, row: GroupRow, now_ns: int) -> None:
         """Note the changes of a group that was sampled."""

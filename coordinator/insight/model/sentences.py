@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from coordinator.core.allocation.splitting import Binding, Split
 from coordinator.core.demand.observing import Excess
 from coordinator.core.handling import hold_warning, refuses
 from coordinator.core.lifecycle import Trouble
-from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Suspicion, Unit
-from coordinator.core.reports.suspects import Suspect
+from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Unit
 
 
 def sentence_of(
@@ -138,19 +137,12 @@ def units_sentence(dimension: Dimension, answer: Split, other: Split, used: int)
     return f"{binds.capitalize()} bind, {slack} do not ({part})."
 
 
-def suspects_sentence(accused: Sequence[tuple[str, Suspicion]]) -> str:
-    """Return the brokers whose reports cannot be true; empty without any."""
-    if not accused:
+def capped_sentence(capped: Collection[str]) -> str:
+    """Return the brokers whose announced limits are capped; empty without any."""
+    if not capped:
         return ""
-    return f"Not plausible: {'; '.join(f'{broker} {what.value}' for broker, what in accused)}."
-
-
-def impersonated_sentence(victims: Sequence[Suspect]) -> str:
-    """Return the brokers in whose name other senders report; empty without any."""
-    if not victims:
-        return ""
-    named = ", ".join(sorted(each.broker for each in victims))
-    return f"Foreign reports in the name of {named} are dropped; they change nothing."
+    named = ", ".join(sorted(capped))
+    return f"More than twice the target is announced by {named}, and counts as an equal part."
 
 
 def _level(answer: Split) -> str:

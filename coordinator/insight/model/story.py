@@ -29,7 +29,6 @@ from coordinator.core.events import (
     GroupsChanged,
     MembersChanged,
     ParticipantsChanged,
-    ReporterAccused,
     SessionConfirmed,
     Tick,
     TrafficCounted,
@@ -161,8 +160,6 @@ class StimulusLog:
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
         self._records: dict[str, EscrowRecord] = {}
-        #: The number of suspects named: a flood of accusations is one event.
-        self._suspects = 0
         #: Where clients waited in the last closed round.
         self._waiting: set[Key] = set()
         #: The last decision that was kept of each limit.
@@ -257,10 +254,7 @@ class StimulusLog:
             case ParticipantsChanged(group):
                 sentence = event_sentence(event, state.settings.broker)
                 self._keep(now_ns, sentence, frozenset({group}), decisions)
-            case ReporterAccused() if len(state.suspects) != self._suspects:
-                self._suspects = len(state.suspects)
-                self._keep(now_ns, event_sentence(event, state.settings.broker), None, decisions)
-            case UsageReportReceived() | SessionConfirmed() | ReporterAccused():
+            case UsageReportReceived() | SessionConfirmed():
                 if decisions:
                     sentence = event_sentence(event, state.settings.broker)
                     self._keep(now_ns, sentence, frozenset(), decisions)

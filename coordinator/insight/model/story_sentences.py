@@ -16,7 +16,6 @@ from coordinator.core.events import (
     Event,
     MembershipJoined,
     ParticipantsChanged,
-    ReporterAccused,
     SessionConfirmed,
     UsageReportReceived,
 )
@@ -127,7 +126,7 @@ class KeptDecision:
         return f"{broker} has no {clients} of {group} and holds its arrival reserve."
 
 
-def event_sentence(event: Event, own: str) -> str:  # noqa: C901, PLR0911  # one row per event
+def event_sentence(event: Event, own: str) -> str:  # noqa: PLR0911  # one row per event
     """Return an event as a sentence; groups, books and members are compared by the log.
 
     Args:
@@ -146,8 +145,6 @@ def event_sentence(event: Event, own: str) -> str:  # noqa: C901, PLR0911  # one
             if participants:
                 return f"The first {client} of {group} connected at {own}."
             return f"The last {client} of {group} left {own}."
-        case ReporterAccused(broker, suspicion, detail):
-            return f"{broker} {suspicion.value}{f': {detail}' if detail else ''}."
         case ConnectionChanged(connection):
             return f"The connection of {own} to ZooKeeper is {connection.value}."
         case MembershipJoined(incarnation):

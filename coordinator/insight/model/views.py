@@ -13,7 +13,7 @@ from typing import Annotated, Self
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import ENFORCE
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, MonitoringClass, Rates, Suspicion, Unit
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.answer import Age, Limit, Permille, Wire, answer, from_wire, to_wire
 from coordinator.insight.model.seconds import MinuteView
@@ -176,22 +176,6 @@ class DisagreementView:
 
 
 @answer
-class SuspectView:
-    """A sidecar whose reports cannot be true."""
-
-    broker: str
-    reason: Suspicion
-    count: int
-    """at how many looks or reports"""
-    age_ns: Age
-    """milliseconds since the last one"""
-    group: str = ""
-    """of which group; empty for what concerns none"""
-    detail: str = ""
-    """how that was seen; empty where the reason says all"""
-
-
-@answer
 class TaskView:
     """A part of the sidecar that has failed, and goes on."""
 
@@ -237,8 +221,10 @@ class HealthView:
     """reports not believed, by why"""
     disagreements: tuple[DisagreementView, ...] = ()
     """sidecars whose view has differed from this one's for more than three rounds"""
-    suspects: tuple[SuspectView, ...] = ()
-    """sidecars whose word cannot be true, or in whose name another process reports"""
+    foreign_reports: Mapping[str, int] = field(default_factory=dict)
+    """reports in a member's name that it did not send, by member; all were dropped"""
+    announcements_capped: Mapping[str, int] = field(default_factory=dict)
+    """how often a member announced more than twice its target, and counted with an equal part"""
     failed_tasks: tuple[TaskView, ...] = ()
     """parts of this sidecar that have failed since the start and go on"""
     recording: RecordingView | None = None

@@ -7,7 +7,7 @@ nothing is kept for longer than it is true: counts are kept of existing groups o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from coordinator.core.certificate.statement import Certificate
@@ -41,6 +41,8 @@ class SidecarViews:
         self._clock = clock
         self._supervisor = supervisor
         self._bad_payloads: Counter[str] = Counter()
+        #: Reports in a member's name that it did not send, by member; their owner counts them.
+        self.foreign_reports: Mapping[str, int] = {}
         self._catalogue = Catalogue()
         self._defined: Collection[str] = frozenset()
         self._connection: ConnectionState | None = None
@@ -84,7 +86,12 @@ class SidecarViews:
             TaskView(name, found.count, found.reason, found.runs)
             for name, found in sorted(self._supervisor.failures.items())
         )
-        return replace(view, reports_dropped=dict(dropped), failed_tasks=failed)
+        return replace(
+            view,
+            reports_dropped=dict(dropped),
+            foreign_reports=dict(self.foreign_reports),
+            failed_tasks=failed,
+        )
 
     def group_view(self, group: str) -> GroupView:
         """Return one group with a row for every member; raises UnknownGroup."""

@@ -41,7 +41,7 @@ class Reports:
     """The reports of the others, by broker and group: the limit in force, and the ceiling."""
 
     held: dict[tuple[str, str], tuple[int | None, int | None]] = field(default_factory=dict)
-    doubted: dict[tuple[str, Dimension], frozenset[str]] = field(default_factory=dict)
+    capped: dict[tuple[str, Dimension], frozenset[str]] = field(default_factory=dict)
     settings: CoreSettings = SETTINGS
 
     def room(self, name: str, **own: int) -> int:
@@ -76,7 +76,7 @@ class Reports:
             usage.take(UsageReport(broker, 7, 1, 1_000_000_000, entries), 0)
         parts = Parts(forest, groups, members, usage, self.settings)
         splits = Splits(members, usage, self.settings, parts)
-        return TreeRoom(forest, groups, members, usage, splits, self.doubted, self.settings)
+        return TreeRoom(forest, groups, members, usage, splits, self.capped, self.settings)
 
 
 def test_the_least_room_of_all_levels_counts() -> None:
@@ -110,11 +110,11 @@ def test_members_that_take_no_part_hold_their_reserves() -> None:
     assert Reports(settings=settings).room("orders") == 1_000 - 2 * (5 + 2 + 2) - 2 - 2
 
 
-def test_announcements_that_are_not_believed_count_as_an_equal_part() -> None:
+def test_announcements_that_are_capped_count_as_an_equal_part() -> None:
     """The target counts where that is higher; a liar cannot keep the others from raising themselves."""
     lies = Reports({(PEER, "orders"): (1_000, None), (THIRD, "orders"): (10, None)})
     assert lies.room("web") == 0 - 10
-    lies.doubted = {("orders", OF): frozenset({PEER})}
+    lies.capped = {("orders", OF): frozenset({PEER})}
     assert lies.room("web") == 400
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Rates, Suspicion, Unit
+from coordinator.core.model import Dimension, Rates, Unit
 from coordinator.insight.model.answer import (
     Age,
     Limit,
@@ -27,7 +27,6 @@ from coordinator.insight.model.views import (
     Limits,
     MemberView,
     RecordingView,
-    SuspectView,
     WantView,
 )
 
@@ -161,7 +160,8 @@ HEALTH = HealthView(
     members=(MemberView("b1", 7, "", None), MemberView("b2", 8, "h:1", 5_000_000)),
     round=3,
     reports_dropped={"stale": 1},
-    suspects=(SuspectView("b2", Suspicion.FLOOD, 1, 2_000_000),),
+    foreign_reports={"b2": 3},
+    announcements_capped={"b2": 1},
     recording=RecordingView(recording=True),
 )
 USAGE = GroupUsageView(

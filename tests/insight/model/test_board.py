@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from coordinator.core.events import (
     ConnectionChanged,
     ConnectionState,
     GroupsChanged,
-    TrafficCounted,
 )
 from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.insight.model import board
@@ -147,19 +144,6 @@ def test_throttling_and_settling_are_noted_once() -> None:
     kinds = [note.kind for note in journal.notes() if note.text.startswith("b3 ")]
     assert kinds == [NoteKind.THROTTLED, NoteKind.RELEASED]
     assert journal.notes(after=journal.notes()[0].number)[0].number == 1
-
-
-def test_who_is_named_is_noted_once() -> None:
-    """However long it goes on."""
-    cluster, journal = busy_cluster(), Journal()
-    state = cluster.states["b1"]
-    cluster.distort["b3"] = lambda report: replace(report, leaving=report.sequence % 2 == 0)
-    for _ in range(5):
-        cluster.run(1)
-        journal.handled(TrafficCounted(()), state, cluster.now_ns)
-
-    noted = [(note.subject, note.text) for note in journal.notes() if note.kind is NoteKind.SUSPECT]
-    assert noted == [("b3", "b3 reports after its farewell")]
 
 
 def test_a_preview_is_what_follows_from_the_same_facts() -> None:

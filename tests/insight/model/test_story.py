@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from coordinator.core.events import (
-    ConnectionChanged,
-    ConnectionState,
     Event,
     GroupsChanged,
     MembersChanged,
     ParticipantsChanged,
-    ReporterAccused,
 )
-from coordinator.core.model import Member, MonitoringClass, Rates, ResourceGroup, Suspicion
+from coordinator.core.model import Member, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import story
@@ -168,20 +165,6 @@ def test_a_group_has_its_own_events_and_those_of_all(state: CoordinatorState) ->
         ),
         "The membership changed: b1 joined; 1 broker is a member now.",
     ]
-
-
-def test_a_flood_of_accusations_is_one_event(state: CoordinatorState) -> None:
-    """An attacker on the bus cannot push the others out of the story."""
-    log = StimulusLog()
-    state.handle(ConnectionChanged(ConnectionState.CONNECTED), 0)
-    state.handle(MembersChanged((Member("b1", 1), Member("b2", 2))), 0)
-    for number in range(20):
-        event = ReporterAccused("b2", Suspicion.IMPERSONATED, "its signature is wrong", 7)
-        state.handle(event, number)
-        log.handled(event, state, number)
-
-    told = [each.event for each in log.story(GROUP, state.settings, 20).events]
-    assert told.count("b2 is spoken for by another sender: its signature is wrong.") == 1
 
 
 def test_at_its_bound_the_log_forgets_the_oldest_events_and_says_so(
