@@ -36,7 +36,6 @@ from admin_api.routes import (
     reconciliation,
     relay,
     roles,
-    shadow,
     sidecar,
     subscriptions,
     topics,
@@ -66,7 +65,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
     guarded = (
         quota.router, board.router, groups.router, sidecar.router, operations.router,
         events.router, metrics.router, attachments.router, topics.router, gate.router,
-        audit.router, alarms.router, shadow.router, backlog.router, cluster.router, logs.router,
+        audit.router, alarms.router, backlog.router, cluster.router, logs.router,
         native.router, reconciliation.router, trees.router, roles.router,
         subscriptions.router,
     )  # fmt: skip

@@ -40,7 +40,6 @@ from coordinator.insight.model.outside import RecordedOperation
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.seconds import MinuteView
-from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.story import GroupStory
 from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import Explanation, GroupView, HealthView
@@ -87,18 +86,6 @@ class Views(Protocol):
 
     def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
         """Return changes that would give a limited broker another limit, with exact numbers."""
-        ...
-
-    def shadow_law(self) -> str | None:
-        """Return the law that every group's own is compared with; None when there is none."""
-        ...
-
-    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
-        """Compare a group's dimension under another law; None where nothing is limited.
-
-        Raises:
-            UnknownGroup: there is no such group.
-        """
         ...
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:

@@ -109,19 +109,6 @@ class GroupFamilies:
             "pulsar_quota_topics", "Topics with a participant.", labels=["group"]
         )
 
-        self._candidate = views.shadow_law()
-        self._shadow = _per_unit(
-            GaugeMetricFamily,
-            "shadow_limit_{unit}_per_second",
-            "This broker's limit under the law that shadow_law names; not enforced.",
-            [*_OURS, "law"],
-        )
-        self._moved = _per_unit(
-            GaugeMetricFamily,
-            "shadow_moved_{unit}_per_second",
-            "Part of the limit that this law would give to others, or not hand out.",
-            [*_OURS, "law"],
-        )
         self._certified = _per_unit(
             GaugeMetricFamily,
             "certificate_{unit}_per_second",
@@ -166,14 +153,13 @@ class GroupFamilies:
                 labels = [group, dimension.monitoring_class.value]
                 self._cluster[dimension.unit].add_metric(labels, limit)
                 self._add_demand(view, dimension)
-                self._add_shadow(group, dimension)
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield each family once."""
         by_unit: tuple[Mapping[Unit, Metric], ...] = (
             self._admitted, self._used, self._held, self._refused, self._local, self._quota,
-            self._cluster, self._demand, self._demand_low, self._throttled, self._certified, self._shadow,
-            self._moved, self._would_hold,
+            self._cluster, self._demand, self._demand_low, self._throttled, self._certified,
+            self._would_hold,
         )  # fmt: skip
         for families in by_unit:
             yield from families.values()
@@ -221,18 +207,6 @@ class GroupFamilies:
         if certificate.most is not None:
             labels = [certificate.group, dimension.monitoring_class.value]
             self._certified[dimension.unit].add_metric(labels, certificate.most)
-
-    def _add_shadow(self, group: str, dimension: Dimension) -> None:
-        if self._candidate is None:
-            return
-        found = self._views.shadow(group, dimension, self._candidate)
-        if found is None:
-            return
-        labels = [group, dimension.monitoring_class.value, self._candidate]
-        self._moved[dimension.unit].add_metric(labels, found.moved)
-        own = found.of(self._broker)
-        if own is not None:
-            self._shadow[dimension.unit].add_metric(labels, own.then)
 
     def _add_demand(self, view: GroupView, dimension: Dimension) -> None:
         try:

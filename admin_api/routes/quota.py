@@ -44,7 +44,6 @@ from coordinator.insight.model.views import (
     GroupUsageView,
     GroupView,
     PastDecisionView,
-    ShadowView,
     StoryView,
 )
 from coordinator.native.engine.views import NativeState
@@ -200,7 +199,6 @@ async def explain(
             slack=_slack(backend, view),
             round_the_gate=_round_the_gate(backend, view),
             roles=await _roles(backend, view),
-            shadow=_shadow_of(backend.views, view),
             story=told,
         )
     except UnknownGroup as error:
@@ -304,12 +302,6 @@ def _story(backend: AdminBackend, group: str, broker: str | None, age_millis: in
     _require_own(backend, broker)
     now_ns = backend.watching.now_ns()
     return backend.watching.story(group, now_ns - age_millis * NANOS_PER_MILLI).view(now_ns)
-
-
-def _shadow_of(views: Views, view: Explanation) -> ShadowView | None:
-    law = views.shadow_law()
-    found = None if law is None else views.shadow(view.group, view.dimension, law)
-    return None if found is None else found.view(view.broker)
 
 
 def _slack(backend: AdminBackend, view: Explanation) -> str:

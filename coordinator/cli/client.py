@@ -31,7 +31,6 @@ from coordinator.insight.model.views import (
     GroupUsageView,
     HealthView,
     PastDecisionView,
-    ShadowView,
 )
 from coordinator.runtime.client_tls import machine_trust
 
@@ -172,11 +171,6 @@ class AdminClient:
         if story:
             query["story"] = "true"
         return self._as(Explanation, self._read(f"/quota/v1/explain/{_segment(group)}", query))
-
-    def shadow(self, group: str, dimension: Dimension, law: str | None) -> ShadowView:
-        """Return a group's shares under another law now; None is the sidecar's choice of law."""
-        query = {"dimension": dimension.value} | ({"law": law} if law else {})
-        return self._as(ShadowView, self._read(f"/quota/v1/shadow/{_segment(group)}", query))
 
     def decisions(self, group: str, dimension: Dimension, limit: int) -> list[PastDecisionView]:
         """Return the decisions on the sidecar's own limit, newest first."""

@@ -26,7 +26,6 @@ _PLACES: Final[Mapping[str, str]] = {
     "status": "status:status",
     "top": "top:top",
     "explain": "explain:explain",
-    "shadow": "shadow:shadow",
     "doctor": "doctor:doctor",
     "native": "native:app",
     "sidecar": "sidecar:sidecar",

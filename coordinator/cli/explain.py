@@ -174,8 +174,6 @@ def _further(explanation: Explanation) -> Iterator[str]:
         yield explanation.slack
     yield from explanation.round_the_gate
     yield from explanation.roles
-    if explanation.shadow is not None:
-        yield explanation.shadow.sentence
 
 
 def _level(explanation: Explanation) -> str:

@@ -229,8 +229,6 @@ class Config:
             same. Needs the extra otlp of the package.
         otlp_token_file: a file with the token that is sent as Bearer; empty sends none.
         otlp_interval_seconds: from one push to the next.
-        shadow_law: a law that every group's own is compared with, in metrics and explain; it is never
-            enforced. Empty compares with none.
         check_invariants: check after every event that the core's books, raises, limits and usage map
             agree, and report a contradiction as a failed task (status, /quota/v1/health). For tests of
             the sidecar itself: it costs more than all decisions when there are many groups.
@@ -368,7 +366,6 @@ class Config:
     otlp_metrics_url: str = ""
     otlp_token_file: str = ""
     otlp_interval_seconds: float = 60.0
-    shadow_law: str = ""
     check_invariants: bool = False
     broker_token_file: str = ""
     backlog_check_seconds: float = 60.0
@@ -450,7 +447,6 @@ class Config:
             burst_ns=_nanos(self.burst_seconds),
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),
-            shadow_law=self.shadow_law or None,
             alarms=AlarmSettings(
                 near_limit_permille=round(self.alarm_near_limit_ratio * 1000),
                 certificate_permille=round(self.alarm_certificate_ratio * 1000),

@@ -17,7 +17,6 @@ from coordinator.config.model import (
     UNLIMITED,
     Config,
 )
-from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import NANOS_PER_SECOND
 
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -146,8 +145,6 @@ def check(config: Config) -> None:
         raise ConfigError("record_cluster: name the cluster; it must not be empty")
     _check_alarms(config)
     _check_otlp(config)
-    if config.shadow_law and config.shadow_law not in LAWS:
-        raise ConfigError(f"shadow_law {config.shadow_law!r}: use one of {', '.join(LAWS)}")
     _check_backlog(config)
     _check_reconciliation(config)
 

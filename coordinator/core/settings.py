@@ -76,8 +76,6 @@ class CoreSettings:
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
             reconnected, so the core counts by itself when the others have dropped this broker.
         alarms: the thresholds of alarms.
-        shadow_law: the law that is compared with the law of every group (insight/model/shadow.py);
-            None compares none.
     """
 
     broker: str
@@ -98,7 +96,6 @@ class CoreSettings:
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
     alarms: AlarmSettings = AlarmSettings()
-    shadow_law: str | None = None
 
     @property
     def least_hold_ns(self) -> int:

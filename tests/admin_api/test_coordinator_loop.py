@@ -35,7 +35,6 @@ from admin_api.routes import (
     reconciliation,
     relay,
     roles,
-    shadow,
     sidecar,
     subscriptions,
     topics,
@@ -47,7 +46,7 @@ T = TypeVar("T")
 
 MODULES = (
     alarms, attachments, audit, backlog, board, cluster, dashboard, events, gate, groups, logs,
-    metrics, native, operations, quota, reconciliation, relay, roles, shadow, sidecar,
+    metrics, native, operations, quota, reconciliation, relay, roles, sidecar,
     subscriptions, topics, trees,
 )  # fmt: skip
 

@@ -164,21 +164,6 @@ async def test_a_group_is_told_in_numbers(
     assert not families["pulsar_quota_local_limit_bytes_per_second"].samples
 
 
-async def test_the_shadow_law_is_told_beside_the_one_in_force(
-    client: httpx.AsyncClient, world: World, orders: str
-) -> None:
-    """This broker's part under it and how much would move, with its name; no candidate, no series."""
-    name = "pulsar_quota_shadow_limit_messages_per_second"
-    assert not (await scrape(client))[name].samples
-    world.views.candidate = "static"
-    families = await scrape(client)
-
-    labels = {**ORDERS, "law": "static"}
-    assert value_of(families[name], **labels) == 1_500
-    assert value_of(families["pulsar_quota_shadow_moved_messages_per_second"], **labels) == 500
-    assert not families["pulsar_quota_shadow_limit_bytes_per_second"].samples
-
-
 async def test_pulsars_names_have_pulsars_labels(
     client: httpx.AsyncClient, world: World, orders: str
 ) -> None:

@@ -40,7 +40,6 @@ from coordinator.insight.model.gate_views import (
     UnknownTopicsView,
 )
 from coordinator.insight.model.seconds import MinuteView
-from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import (
     BrokerUsageView,
@@ -48,7 +47,6 @@ from coordinator.insight.model.views import (
     GroupView,
     HealthView,
     MemberView,
-    ShadowOfBrokerView,
     WantView,
 )
 from coordinator.insight.shell.sampler import Sampler
@@ -83,7 +81,6 @@ class FixedViews:
     counted: TrafficTotals = field(default_factory=TrafficTotals)
     minutes: dict[tuple[str, Dimension], MinuteView] = field(default_factory=dict)
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
-    candidate: str | None = None
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
     planted: dict[tuple[str, Dimension], TreeView] = field(default_factory=dict)
     recorded: RecorderHealth | None = None
@@ -118,25 +115,6 @@ class FixedViews:
         subject = broker or self.health_view.broker
         cut = self.explanations[group, dimension, subject].binding == "level"
         return ("a higher limit", "less demand") if cut else ()
-
-    def shadow_law(self) -> str | None:
-        """Return the test's shadow law."""
-        return self.candidate
-
-    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
-        """Half each instead of a third and two, where the group is limited."""
-        if group not in self.defined():
-            raise UnknownGroup(group)
-        topics = {each.name: each for each in self.topic_groups}
-        g = topics.get(group) or self.shown.groups[group].group
-        limit = g.limits.of(dimension)
-        if limit is None:
-            return None
-        parts = (
-            ShadowOfBrokerView("broker-1", limit // 3, limit // 2),
-            ShadowOfBrokerView("broker-2", limit - limit // 3, limit // 2),
-        )
-        return Comparison(group, dimension, g.law, law, limit, parts)
 
     def roots(self) -> tuple[str, ...]:
         """Return the roots of the test's trees."""

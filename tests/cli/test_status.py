@@ -115,21 +115,6 @@ def test_explain_says_when_nothing_can_be_certified(run: Run, world: World) -> N
     assert cells(run("status").stdout, "orders")[4] == "?"
 
 
-def test_explain_says_what_the_candidate_law_would_do(run: Run, world: World) -> None:
-    """One line; the command of its own has all brokers' parts."""
-    world.views.candidate = "static"
-    told = "Under static broker-1 would be due 1,500/s, not 1,000/s; 500 of 3,000/s would"
-
-    assert told in run("explain", "orders").stdout
-    shown = run("shadow", "orders").stdout
-    assert shown.startswith(told)
-    assert cells(shown, "broker-1") == ["broker-1", "1,000", "1,500", "+500"]
-    assert cells(shown, "broker-2") == ["broker-2", "2,000", "1,500", "-500"]
-    found = json.loads(run("shadow", "orders", "--law", "steal", "--json").stdout)
-    assert (found["law"], found["candidate"]) == ("max-min", "steal")
-    assert run("shadow", "orders", "--law", "grd").exit_code == 2
-
-
 def test_explain_says_which_delayed_messages_are_so_in_vain(run: Run, world: World) -> None:
     """A line for what counts, and one for each topic where it has no effect."""
     topic = DelayedTopic("persistent://shop/orders/later", 12, 5)

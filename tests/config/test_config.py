@@ -40,12 +40,6 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert config.bus_topics == ("non-persistent://a/b/c",)
 
 
-def test_a_shadow_law_is_one_that_groups_can_have() -> None:
-    """Empty is none."""
-    assert from_mapping(GOOD).core_settings().shadow_law is None
-    assert from_mapping(GOOD | {"shadow_law": "static"}).core_settings().shadow_law == "static"
-
-
 def test_limits_of_the_broker_are_read_as_rates() -> None:
     """-1 is no limit, as in Pulsar, and 0 lets nothing pass."""
     own = {"broker_publish_rate_in_msgs": 0, "broker_dispatch_rate_in_bytes": 7}
@@ -65,7 +59,6 @@ def test_a_missing_key_is_named(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("shadow_law", "grd", "shadow_law 'grd': use one of max-min, equal-residual"),
         ("brokr_id", "x", "brokr_id: unknown key; known are broker_id"),
         ("broker_id", "", "broker_id '': use letters"),
         ("broker_id", "a/b", "broker_id 'a/b': use letters"),

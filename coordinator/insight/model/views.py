@@ -264,36 +264,6 @@ class WantView:
 
 
 @answer
-class ShadowOfBrokerView:
-    """One broker's entitlement under both laws."""
-
-    broker: str
-    now: int
-    """under the law in force, per second"""
-    then: int
-    """under the candidate, per second"""
-
-
-@answer
-class ShadowView:
-    """The result of a candidate law on the facts of this moment; none of it is enforced."""
-
-    group: str
-    dimension: Dimension
-    law: str
-    """in force"""
-    candidate: str
-    limit: int
-    """for the cluster, per second"""
-    moved: int
-    """what would be with others, or not be handed out, per second"""
-    brokers: tuple[ShadowOfBrokerView, ...]
-    """all that take part"""
-    sentence: str
-    """the same in words, for one broker"""
-
-
-@answer
 class StoryDecisionView:
     """A decision on this sidecar's own limit in one dimension."""
 
@@ -371,8 +341,6 @@ class Explanation:
     """the group's namespaces in which traffic goes round this sidecar's gate, in sentences"""
     roles: tuple[str, ...] = ()
     """the roles that this sidecar's gate counts against the group, longest held first, in sentences"""
-    shadow: ShadowView | None = None
-    """what the sidecar's shadow_law would make of it; null = none, or of the past"""
     story: StoryView | None = None
     """the events behind it, if they are asked for"""
 

@@ -16,10 +16,9 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.handling import refuses
 from coordinator.core.model import Dimension, Traffic, Unit
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model import explain, shadow, trees, what_if
+from coordinator.insight.model import explain, trees, what_if
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
 from coordinator.insight.model.sentences import handling_sentence
-from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import Explanation, GroupView, HealthView, TaskView
 from coordinator.insight.shell.totals import TrafficTotals
@@ -129,14 +128,6 @@ class SidecarViews:
     def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
         """Return the changes that would raise a limited broker's target."""
         return what_if.would_change(self._state, group, dimension, broker)
-
-    def shadow_law(self) -> str | None:
-        """Return the law that is compared with the law of every group."""
-        return self._state.settings.shadow_law
-
-    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
-        """Compare another law with a group's for a limited dimension; raises UnknownGroup."""
-        return shadow.compare(self._state, group, dimension, law)
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:
         """Return the most that a group's local limits can add up to now; raises UnknownGroup."""
