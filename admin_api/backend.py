@@ -195,7 +195,7 @@ class Following(Protocol):
 
 
 class Telling(Protocol):
-    """Counts of messages to a receiver: alarms (coordinator.insight.shell.alarming) or metrics."""
+    """Counts of messages to a receiver: alarms (coordinator.insight.shell.alarming)."""
 
     @property
     def delivered(self) -> int:
@@ -305,8 +305,8 @@ class Backlogs:
 class AdminBackend:
     """Everything that `create_app` needs. It lives on the coordinator's loop, except the relay.
 
-    Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
-    metrics, are sent nowhere; without ``backlogs`` and ``partitions`` these are unknown; without
+    Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent
+    nowhere; without ``backlogs`` and ``partitions`` these are unknown; without
     ``cluster_group`` the cluster has no specification, and without ``delayed_group`` delayed messages
     have none; without ``native`` the broker's own limiter is left alone; without ``reconciling``
     escaped traffic is unknown; without ``requests_per_second`` (of one client address) there is no
@@ -327,7 +327,6 @@ class AdminBackend:
     bus: BusMeter
     log_level: LogControl
     alarming: Telling | None = None
-    otlp: Telling | None = None
     access: Access = field(default_factory=Access)
     coordinator_loop: CoordinatorLoop = field(default_factory=CoordinatorLoop)
     relay: BrokerRelay | None = None

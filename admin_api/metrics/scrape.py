@@ -283,7 +283,6 @@ def _alarms(backend: AdminBackend) -> Iterator[Metric]:
         "alarms_overlooked", "Alarms dropped: more than 200 of one kind.", alarms.overlooked
     )
     yield from _told("alarm_messages", "Messages to the alarms' receiver", backend.alarming)
-    yield from _told("otlp_pushes", "Pushes of metrics to OpenTelemetry's collector", backend.otlp)
 
 
 def _told(name: str, what: str, telling: Telling | None) -> Iterator[Metric]:

@@ -14,7 +14,7 @@ from admin_api.changes.echo import Echo
 from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.requests.access import Access
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
-from coordinator.app import factories, onlookers
+from coordinator.app import onlookers
 from coordinator.app.http import serving
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.parts import SidecarParts
@@ -26,8 +26,6 @@ from coordinator.runtime.logs import LogLevel
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from coordinator.adapters.otlp.push import OtlpPush
-
 
 async def serve(
     parts: SidecarParts,
@@ -38,14 +36,9 @@ async def serve(
     reconciler: Reconciler | None,
     stack: AsyncExitStack,
 ) -> None:
-    """Serve the admin API, and push metrics where the configuration asks for it."""
+    """Serve the admin API."""
     config, runner = parts.config, parts.runner
-    otlp = factories.otlp(config)
-    made = await _backend(parts, access, log_level, backlogs, reconciler, stack)
-    backend = replace(made, otlp=otlp)
-    if otlp is not None:
-        await stack.enter_async_context(otlp)
-        runner.keep("metrics push", partial(_push_metrics, otlp, backend))
+    backend = await _backend(parts, access, log_level, backlogs, reconciler, stack)
     api = await stack.enter_async_context(
         serving.serving(config, partial(_app, config, backend), backend.refusals.add)
     )
@@ -108,9 +101,3 @@ async def _app(config: Config, backend: AdminBackend) -> AsyncIterator[FastAPI]:
 async def _keep_what_is_loaded(api: serving.AdminApi) -> None:
     await api.loaded.wait()
     keep_what_is_loaded()
-
-
-async def _push_metrics(otlp: OtlpPush, backend: AdminBackend) -> None:
-    from admin_api.metrics.scrape import gather  # noqa: PLC0415 - the start does not wait for it
-
-    await otlp.run(partial(gather, backend))

@@ -38,11 +38,9 @@ from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
 from coordinator.reconciliation.shell.reconciler import PassedCounters, Reconciler
 from coordinator.runtime.client_tls import ClientTls
-from coordinator.runtime.release import RELEASE
 from coordinator.runtime.supervision import TaskSupervisor
 
 if TYPE_CHECKING:
-    from coordinator.adapters.otlp.push import OtlpPush
     from coordinator.adapters.recorder.recorder import ParquetRecorder
 
 _SECONDS_PER_DAY = 86_400
@@ -224,29 +222,6 @@ def webhook(config: Config) -> WebhookReceiver:
     """Return the receiver of alarms."""
     token = _secret("alarm_webhook_token_file", config.alarm_webhook_token_file)
     return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
-
-
-def otlp(config: Config) -> OtlpPush | None:
-    """Return the push of metrics, if the configuration asks for it; its libraries are an extra."""
-    if not config.otlp_metrics_url:
-        return None
-    try:
-        from coordinator.adapters.otlp.push import OtlpPush  # noqa: PLC0415
-    except ImportError as error:
-        raise ConfigError(
-            f"otlp_metrics_url: needs more libraries: pip install 'pulsar-quota[otlp]' ({error})"
-        ) from error
-    return OtlpPush(
-        config.otlp_metrics_url,
-        interval_s=config.otlp_interval_seconds,
-        resource={
-            "service.name": "pulsar-quota",
-            "service.namespace": config.record_cluster,
-            "service.instance.id": config.broker_id,
-            "service.version": RELEASE,
-        },
-        token=_secret("otlp_token_file", config.otlp_token_file),
-    )
 
 
 def zookeeper_access(config: Config) -> ZooKeeperAccess:

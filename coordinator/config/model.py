@@ -224,11 +224,6 @@ class Config:
             quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
         alarm_after_seconds: a condition must last for this long before its alarm is told.
         alarm_clear_seconds: and be over for this long before its end is told.
-        otlp_metrics_url: where metrics are pushed: an OpenTelemetry collector that takes OTLP over HTTP,
-            such as http://127.0.0.1:4318/v1/metrics; empty pushes none, and /metrics tells them all the
-            same. Needs the extra otlp of the package.
-        otlp_token_file: a file with the token that is sent as Bearer; empty sends none.
-        otlp_interval_seconds: from one push to the next.
         check_invariants: check after every event that the core's books, raises, limits and usage map
             agree, and report a contradiction as a failed task (status, /quota/v1/health). For tests of
             the sidecar itself: it costs more than all decisions when there are many groups.
@@ -363,9 +358,6 @@ class Config:
     alarm_backlog_age_seconds: float = 0.0
     alarm_after_seconds: float = 10.0
     alarm_clear_seconds: float = 60.0
-    otlp_metrics_url: str = ""
-    otlp_token_file: str = ""
-    otlp_interval_seconds: float = 60.0
     check_invariants: bool = False
     broker_token_file: str = ""
     backlog_check_seconds: float = 60.0

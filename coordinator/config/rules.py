@@ -67,7 +67,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "alarm_backlog_age_seconds": (0.0, 10.0**9),
     "alarm_after_seconds": (0.0, 86_400.0),
     "alarm_clear_seconds": (0.0, 86_400.0),
-    "otlp_interval_seconds": (5.0, 3600.0),
     "backlog_calls_per_second": (1, 10_000),
     "backlog_concurrency": (1, 64),
     "backlog_enforcement_seconds": (1.0, 3600.0),
@@ -144,7 +143,6 @@ def check(config: Config) -> None:
     if not config.record_cluster:
         raise ConfigError("record_cluster: name the cluster; it must not be empty")
     _check_alarms(config)
-    _check_otlp(config)
     _check_backlog(config)
     _check_reconciliation(config)
 
@@ -238,13 +236,6 @@ def _check_alarms(config: Config) -> None:
         raise ConfigError("alarm_webhook_token_file: means nothing without alarm_webhook_url")
     if config.alarm_backlog_age_seconds and not config.backlog_check_seconds:
         raise ConfigError("alarm_backlog_age_seconds: means nothing with backlog_check_seconds = 0")
-
-
-def _check_otlp(config: Config) -> None:
-    if config.otlp_metrics_url:
-        _check_prefix("otlp_metrics_url", config.otlp_metrics_url, ("http://", "https://"))
-    elif config.otlp_token_file:
-        raise ConfigError("otlp_token_file: means nothing without otlp_metrics_url")
 
 
 def _check_backlog(config: Config) -> None:

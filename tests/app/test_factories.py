@@ -90,9 +90,6 @@ def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
             {"zookeeper_tls": True, "zookeeper_tls_key_file": "key.pem"},
             "zookeeper_tls_certificate_file, zookeeper_tls_key_file",
         ),
-        ({"otlp_metrics_url": "collector:4318"}, "otlp_metrics_url"),
-        ({"otlp_token_file": "token"}, "otlp_token_file"),
-        ({"otlp_interval_seconds": 1.0}, "otlp_interval_seconds"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:

@@ -1,1 +1,0 @@
-"""Metrics by push, to an OpenTelemetry collector."""
