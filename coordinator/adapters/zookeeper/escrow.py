@@ -1,4 +1,4 @@
-"""The escrow records of strict groups in ZooKeeper, one node ``ledgers/<group>`` each.
+"""The escrow records of strict groups in ZooKeeper, one node ``escrow/<group>`` each.
 
 A record's version is its node's, its generation the node's czxid: the number of the transaction that
 created it, higher than any before, also across delete and re-create. Transactions keep records and
@@ -11,14 +11,13 @@ until an operator repairs or removes the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import structlog
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.mirror import Node
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.watched import WatchedRecords
 from coordinator.core.model import EscrowRecord
 from coordinator.ports import AlreadyExists, InUse, NotFound, VersionConflict
 from coordinator.wire.documents import (
@@ -31,32 +30,13 @@ from coordinator.wire.documents import (
 _log = structlog.get_logger(__name__)
 
 
-class ZooKeeperEscrow:
-    """`coordinator.ports.EscrowStore` on ZooKeeper."""
+class ZooKeeperEscrow(WatchedRecords[tuple[EscrowRecord, ...]]):
+    """`coordinator.ports.EscrowStore` on ZooKeeper; the records are sorted by group."""
 
     def __init__(self, session: ZooKeeperSession) -> None:
-        self._session = session
-        # Stored data of earlier releases: the node keeps its name.
-        self._directory = session.path("ledgers")
-        self._mirror = ZooKeeperMirror(session, {self._directory: 1}, self._apply, self._tell)
-        self._listeners: list[Callable[[tuple[EscrowRecord, ...]], None]] = []
+        self._directory = session.path("escrow")
         self._records: dict[str, EscrowRecord] = {}
-        #: The records last passed on; None until all were read once.
-        self._told: tuple[EscrowRecord, ...] | None = None
-
-    async def start(self) -> None:
-        """Begin to copy; returns at once, with ZooKeeper up or down."""
-        self._mirror.start()
-
-    async def stop(self) -> None:
-        """End copying; no listener is called afterwards."""
-        await self._mirror.stop()
-
-    def watch(self, listener: Callable[[tuple[EscrowRecord, ...]], None]) -> None:
-        """Call the listener with all records, sorted by group, as soon as known and after changes."""
-        self._listeners.append(listener)
-        if self._told is not None:
-            listener(self._told)
+        super().__init__(session, "escrow", {self._directory: 1})
 
     async def write(self, record: EscrowRecord) -> EscrowRecord:
         """See `EscrowStore`."""
@@ -130,9 +110,8 @@ class ZooKeeperEscrow:
         except DocumentError as error:
             _log.error("escrow record unreadable", path=path, reason=node.refusal or str(error))
 
-    def _tell(self) -> None:
-        self._told = tuple(record for _, record in sorted(self._records.items()))
-        self._session.supervisor.tell("escrow", self._listeners, self._told)
+    def _snapshot(self) -> tuple[EscrowRecord, ...]:
+        return tuple(record for _, record in sorted(self._records.items()))
 
 
 def _changed(record: EscrowRecord) -> VersionConflict:

@@ -1,8 +1,8 @@
 """Group definitions and attachments in ZooKeeper.
 
-A definition is the document of ``groups/<name>``; its version is the node's mzxid, the number of the
-transaction that wrote it. How definitions are written: `definitions`. Attachments, and why a
-group that is in use cannot be deleted: `attachments`. Who changed what: `audit`.
+A definition is the document of ``groups/<name>``; its version is that of `versioned`. How definitions are
+written: `definitions`. Attachments, and why a group that is in use cannot be deleted: `attachments`. Who
+changed what: `audit`.
 
 Every sidecar copies all of it (`mirror`) and hands snapshots to its listeners. An entry that cannot be
 read, because its bytes are invalid, because a newer release wrote it, or because ZooKeeper forbids it, is
@@ -12,7 +12,6 @@ read stays, with its old version, so no sidecar can overwrite an entry that it c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
@@ -20,8 +19,9 @@ import structlog
 from coordinator.adapters.zookeeper.attachments import AttachmentNode, AttachmentWriter
 from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.definitions import DefinitionWriter
-from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.mirror import Node
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.watched import WatchedRecords
 from coordinator.core.model import ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner, attachments_of
 from coordinator.ports import (
@@ -48,27 +48,18 @@ _V = TypeVar("_V")
 _log = structlog.get_logger(__name__)
 
 
-class ZooKeeperStore:
+class ZooKeeperStore(WatchedRecords[Catalogue]):
     """`coordinator.ports.GroupStore` on ZooKeeper.
 
     Invalid names raise ValueError, before any request.
     """
 
     def __init__(self, session: ZooKeeperSession) -> None:
-        self._session = session
         self._audit = ZooKeeperAudit(session)
-        self._definitions = DefinitionWriter(session, self._audit)
+        self._definitions = DefinitionWriter(session)
         self._attachments = AttachmentWriter(session, self._audit)
         self._groups_path = session.path("groups")
         self._tenants_path = session.path("attachments", "tenants")
-        self._namespaces_path = session.path("attachments", "namespaces")
-        self._mirror = ZooKeeperMirror(
-            session,
-            {self._groups_path: 1, self._tenants_path: 1, self._namespaces_path: 2},
-            self._apply,
-            self._tell,
-        )
-        self._listeners: list[Callable[[Catalogue], None]] = []
         self._groups: dict[str, Versioned] = {}
         self._tenants: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
@@ -76,30 +67,14 @@ class ZooKeeperStore:
         #: Path to reason, of the entries that cannot be read now.
         self._faults: dict[str, str] = {}
         self._faults_seen = 0
-        #: The catalogue last passed on; None until everything was read once.
-        self._catalogue: Catalogue | None = None
+        namespaces_path = session.path("attachments", "namespaces")
+        depths = {self._groups_path: 1, self._tenants_path: 1, namespaces_path: 2}
+        super().__init__(session, "catalogue", depths)
 
     @property
     def faults_seen(self) -> int:
         """The number of times that an entry became unreadable since the start."""
         return self._faults_seen
-
-    async def start(self) -> None:
-        """Begin to copy; returns at once, with ZooKeeper up or down."""
-        self._mirror.start()
-
-    async def stop(self) -> None:
-        """End copying; no listener is called afterwards."""
-        await self._mirror.stop()
-
-    def watch(self, listener: Callable[[Catalogue], None]) -> None:
-        """Call the listener with the whole catalogue now and after every change.
-
-        "Now" is as soon as it is known. Several changes at once are one call.
-        """
-        self._listeners.append(listener)
-        if self._catalogue is not None:
-            listener(self._catalogue)
 
     async def read_group(self, name: str) -> Versioned:
         """Read one group from ZooKeeper itself.
@@ -267,13 +242,12 @@ class ZooKeeperStore:
             self._faults_seen += 1
             _log.error("store entry unreadable", path=path, reason=reason)
 
-    def _tell(self) -> None:
-        self._catalogue = Catalogue(
+    def _snapshot(self) -> Catalogue:
+        return Catalogue(
             groups=dict(self._groups),
             attachments=attachments_of(self._tenants, self._namespaces, self._owners),
             faults=dict(self._faults),
         )
-        self._session.supervisor.tell("catalogue", self._listeners, self._catalogue)
 
 
 def _versioned(name: str, node: Node) -> Versioned:

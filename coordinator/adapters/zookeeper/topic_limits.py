@@ -1,29 +1,23 @@
 """The limits of single topics in ZooKeeper, one node ``limits/<tenant>/<namespace>/<topic>`` each.
 
 The last part is the topic's domain and its local name, with characters that a node's name cannot hold
-written as in a URL: ``persistent,my%2Ftopic``. A version is the node's mzxid, and a write checks two
-things in one transaction, as for groups (`definitions`): the node is unchanged since the read, and no
-node was removed from its namespace since, which is counted by rewriting the namespace's own (empty)
-content.
+written as in a URL: ``persistent,my%2Ftopic``. They are written by compare-and-set (`versioned`).
 
 Limits that cannot be read are logged; the last ones that could be read stay in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import structlog
-from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
-from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.mirror import Node
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.versioned import AuditedChange, Found, VersionedNodes
+from coordinator.adapters.zookeeper.watched import WatchedRecords
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
@@ -45,57 +39,19 @@ from coordinator.wire.documents import (
     validate_limited_topic,
 )
 
-#: How often others may remove a node of the namespace between a read and a write.
-_MAX_TRIES = 64
-
 _DEPTH = 3
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A node as it was read; ``removals`` is the version of the namespace's node before that."""
-
-    data: bytes
-    node_version: int
-    mzxid: int
-    removals: int
-
-    @property
-    def readable(self) -> Rates | None:
-        try:
-            return decode_topic_limit(self.data)
-        except DocumentError:
-            return None
-
-
-class ZooKeeperTopicLimits:
+class ZooKeeperTopicLimits(WatchedRecords[TopicLimits]):
     """`coordinator.ports.TopicLimitStore` on ZooKeeper."""
 
     def __init__(self, session: ZooKeeperSession) -> None:
-        self._session = session
-        self._audit = ZooKeeperAudit(session)
+        self._nodes = VersionedNodes(session)
         self._directory = session.path("limits")
-        self._mirror = ZooKeeperMirror(session, {self._directory: _DEPTH}, self._apply, self._tell)
-        self._listeners: list[Callable[[TopicLimits], None]] = []
         self._limits: dict[str, TopicLimit] = {}
-        #: The limits last passed on; None until all were read once.
-        self._told: TopicLimits | None = None
-
-    async def start(self) -> None:
-        """Begin to copy; returns at once, with ZooKeeper up or down."""
-        self._mirror.start()
-
-    async def stop(self) -> None:
-        """End copying; no listener is called afterwards."""
-        await self._mirror.stop()
-
-    def watch(self, listener: Callable[[TopicLimits], None]) -> None:
-        """Call the listener with all limits as soon as they are known and after every change."""
-        self._listeners.append(listener)
-        if self._told is not None:
-            listener(self._told)
+        super().__init__(session, "topic limits", {self._directory: _DEPTH})
 
     def known(self) -> TopicLimits:
         """See `TopicLimitStore`."""
@@ -103,11 +59,9 @@ class ZooKeeperTopicLimits:
 
     async def read(self, topic: TopicName) -> TopicLimit:
         """See `TopicLimitStore`."""
-        path = self._path(topic)
         try:
-            data, stat = await self._session.call(lambda client: client.get_async(path))
-            limits = decode_topic_limit(data)
-            return TopicLimit(topic, limits, stat.mzxid, tenants_own_in(data))
+            data, version = await self._nodes.read(self._path(topic))
+            return TopicLimit(topic, decode_topic_limit(data), version, tenants_own_in(data))
         except NoNodeError as error:
             raise _not_found(topic) from error
         except DocumentError as error:
@@ -115,80 +69,42 @@ class ZooKeeperTopicLimits:
 
     async def write(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> TopicLimit:
         """See `TopicLimitStore`."""
-        data = encode_topic_limit(limit.topic, limit.limits, limit.tenants_own)
-        await self._audit.prepare()
-        if limit.version is None:
-            mzxid = await self._create(limit, data, by)
-        else:
-            mzxid = await self._replace(limit, data, by)
-        return replace(limit, version=mzxid)
+        topic = limit.topic
+        path, subject = self._path(topic), topic_subject(topic)
+        data = encode_topic_limit(topic, limit.limits, limit.tenants_own)
+
+        async def change(found: Found) -> AuditedChange:
+            return AuditedChange(_readable(found), limit.limits, by)
+
+        try:
+            if limit.version is None:
+                created = AuditedChange(None, limit.limits, by)
+                version = await self._nodes.create(path, subject, data, created)
+            else:
+                version = await self._nodes.replace(path, subject, data, limit.version, change)
+        except NodeExistsError as error:
+            raise AlreadyExists(f"there are limits of {topic} already") from error
+        except NoNodeError as error:
+            raise _not_found(topic) from error
+        except BadVersionError as error:
+            raise _conflict(topic) from error
+        return replace(limit, version=version)
 
     async def remove(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> None:
         """See `TopicLimitStore`."""
-        path = self._path(limit.topic)
-        await self._audit.prepare()
+        topic = limit.topic
 
-        def write(found: _Found, transaction: TransactionRequest) -> None:
-            transaction.set_data(_parent(path), b"", found.removals)
-            transaction.delete(path, found.node_version)
-            subject = topic_subject(limit.topic)
-            self._audit.record(transaction, subject, found.readable, None, by)
+        async def change(found: Found) -> AuditedChange:
+            return AuditedChange(_readable(found), None, by)
 
-        await self._compare_and_set(limit, write)
-
-    async def _create(self, limit: TopicLimit, data: bytes, by: Origin) -> int:
-        path = self._path(limit.topic)
-        await self._session.call(lambda client: client.ensure_path_async(_parent(path)))
-
-        def write(transaction: TransactionRequest) -> None:
-            transaction.create(path, data)
-            # Only a change of content answers with the transaction's number, and that is the version.
-            transaction.set_data(path, data, 0)
-            self._audit.record(transaction, topic_subject(limit.topic), None, limit.limits, by)
-
+        if limit.version is None:
+            raise _conflict(topic)
         try:
-            results = await self._session.transact(write)
-        except NodeExistsError as error:
-            raise AlreadyExists(f"there are limits of {limit.topic} already") from error
-        await self._audit.recorded(results)
-        return int(results[1].mzxid)
-
-    async def _replace(self, limit: TopicLimit, data: bytes, by: Origin) -> int:
-        path = self._path(limit.topic)
-
-        def write(found: _Found, transaction: TransactionRequest) -> None:
-            transaction.check(_parent(path), found.removals)
-            transaction.set_data(path, data, found.node_version)
-            subject = topic_subject(limit.topic)
-            self._audit.record(transaction, subject, found.readable, limit.limits, by)
-
-        results = await self._compare_and_set(limit, write)
-        return int(results[1].mzxid)
-
-    async def _compare_and_set(
-        self, limit: TopicLimit, write: Callable[[_Found, TransactionRequest], None]
-    ) -> list[Any]:
-        for _ in range(_MAX_TRIES):
-            found = await self._find(limit.topic)
-            if found.mzxid != limit.version:
-                break
-            try:
-                results = await self._session.transact(partial(write, found))
-            except (BadVersionError, NoNodeError):
-                continue
-            await self._audit.recorded(results)
-            return results
-        raise VersionConflict(f"the limits of {limit.topic} were changed meanwhile")
-
-    async def _find(self, topic: TopicName) -> _Found:
-        path = self._path(topic)
-        try:
-            # In this order: a removal after the first answer makes the transaction fail.
-            _, parent = await self._session.call(lambda client: client.get_async(_parent(path)))
-            data, stat = await self._session.call(lambda client: client.get_async(path))
+            await self._nodes.remove(self._path(topic), topic_subject(topic), limit.version, change)
         except NoNodeError as error:
             raise _not_found(topic) from error
-        return _Found(data, stat.version, stat.mzxid, parent.version)
+        except BadVersionError as error:
+            raise _conflict(topic) from error
 
     def _path(self, topic: TopicName) -> str:
         validate_limited_topic(topic)
@@ -216,14 +132,20 @@ class ZooKeeperTopicLimits:
             else:
                 self._limits[str(topic)] = TopicLimit(topic, limits, node.modified_zxid, own)
 
-    def _tell(self) -> None:
-        self._told = dict(self._limits)
-        self._session.supervisor.tell("topic limits", self._listeners, self._told)
+    def _snapshot(self) -> TopicLimits:
+        return dict(self._limits)
 
 
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
+def _readable(found: Found) -> Rates | None:
+    try:
+        return decode_topic_limit(found.data)
+    except DocumentError:
+        return None
 
 
 def _not_found(topic: TopicName) -> NotFound:
     return NotFound(f"there are no limits of {topic}")
+
+
+def _conflict(topic: TopicName) -> VersionConflict:
+    return VersionConflict(f"the limits of {topic} were changed meanwhile")
