@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cli.test_hostile_names import HOSTILE, controls
@@ -41,6 +42,13 @@ def assert_harmless(said: str) -> None:
     """A terminal shows these lines as they are, and no name has begun one."""
     assert not controls(said), controls(said)
     assert not any(line.startswith(FORGED) for line in said.split("\n"))
+
+
+def assert_prints_harmless(url: str, *commands: tuple[str, ...], token: str = "") -> None:
+    """What each of these commands prints is harmless; as many run at once as there are processors."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for said in threads.map(lambda words: printed(url, *words, token=token), commands):
+            assert_harmless(said)
 
 
 def printed(url: str, *words: str, token: str = "") -> str:

@@ -24,7 +24,7 @@ from tests.integration.world import World, eventually
 pytestmark = pytest.mark.cluster
 
 Connect = Callable[[str], pulsar.Client]
-MESSAGES = 4000
+MESSAGES = 2000
 PENDING = 500
 
 
