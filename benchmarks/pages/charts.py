@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from benchmarks import sim
+from benchmarks.pages import rooms
 from benchmarks.pages.look import BROKERS, DASHES, LOOKS, POLICY_COLOURS, Look, legend, settings
 from benchmarks.pages.runs import COMPARED, DELAYS, LOSSES, OURS, Json, read, summaries
 from coordinator.core.allocation.laws import ALL_LAWS, Claim, max_min
@@ -186,6 +187,7 @@ CHARTS: Final[Mapping[str, Callable[[Look], Figure]]] = {
     "settling-under-loss": loss,
     "rotation": rotation,
     "messages-and-bytes": joint,
+    "rooms": rooms.picture,
 }
 """Every chart by the name of its file, without the look."""
 

@@ -45,7 +45,7 @@ def assert_harmless(said: str) -> None:
 
 
 def assert_prints_harmless(url: str, *commands: tuple[str, ...], token: str = "") -> None:
-    """What each of these commands prints is harmless; as many run at once as there are processors."""
+    """Each of these commands prints what is harmless; as many run at once as there are processors."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for said in threads.map(lambda words: printed(url, *words, token=token), commands):
             assert_harmless(said)
