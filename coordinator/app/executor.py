@@ -7,7 +7,7 @@ whose outcome comes back as an event; a failure is logged and the core asks agai
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -89,6 +89,16 @@ class InstructionExecutor:
         self._drain_timeout_s = drain_timeout_s
         self._post = post
         self._spawn = spawn
+        #: The last instruction to the gate about each group.
+        self._enforced: dict[str, SetLocalLimits] = {}
+
+    def enforce_only(self, wanted: Sequence[SetLocalLimits], now_ns: int) -> None:
+        """Have the gate enforce these limits and no others, whatever was lost on the way to it."""
+        for group in self._enforced.keys() - {each.group for each in wanted}:
+            self.carry_out(RemoveLocalLimits(group), now_ns)
+        for each in wanted:
+            if self._enforced.get(each.group) != each:
+                self.carry_out(each, now_ns)
 
     def carry_out(  # noqa: C901  # one row per instruction
         self, instruction: Instruction, now_ns: int
@@ -98,9 +108,11 @@ class InstructionExecutor:
             case SetLocalLimits(group, limits, leased):
                 log.debug("limits set", group=group, limits=limits, leased=leased)
                 self._gate.set_limits(group, limits, leased=leased)
+                self._enforced[group] = instruction
                 self._record_limits(group, now_ns)
             case RemoveLocalLimits(group):
                 self._gate.remove_limits(group)
+                self._enforced.pop(group, None)
             case HoldLease(until_ns):
                 self._gate.hold_lease(until_ns)
             case ConfirmSession(asked_ns):

@@ -5,8 +5,10 @@ events are handled one after the other, never one inside the other, and the inst
 carried out (executor.py) before the next event is handled.
 
 A failure stops nothing else (coordinator.runtime.supervision): an event that the core cannot handle costs
-no other event, and failures of the journal or the recorder do not reach the core. Only if the core fails
-at counts or Ticks `_FAILURES_MAX` times in a row the sidecar ends, to begin with a new core.
+no other event, and failures of the journal or the recorder do not reach the core. The instructions of
+such an event are lost, so the gate is told at once what the core has decided, and the core decides anew.
+If the core fails at counts or Ticks `_FAILURES_MAX` times in a row, or cannot drain, the sidecar ends, to
+begin with a new core.
 
 All other work on that loop (samples of groups and backlogs, questions of requests) goes in small steps
 with turns in between. Traffic does not wait for it, being in another process; but counts do, which are
@@ -228,10 +230,11 @@ class Runner:
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
-    async def drain(self) -> None:
-        """Leave, drain the gate and stop."""
+    async def drain(self) -> bool:
+        """Leave, drain the gate and stop; return whether all of it was done."""
         self.post(DrainRequested())
         await self.stopped.wait()
+        return self._state.lifecycle is Lifecycle.STOPPED
 
     async def close(self) -> None:
         """End all tasks."""
@@ -341,9 +344,14 @@ class Runner:
         except Exception as error:
             self.supervisor.failed(f"core, {kind.__name__}", error)
             self._failures[kind] += 1
-            if kind in _TIME_PASSES and self._failures[kind] >= _FAILURES_MAX:
-                log.exception("the sidecar ends: its core fails every time", at=kind.__name__)
+            fails_always = kind in _TIME_PASSES and self._failures[kind] >= _FAILURES_MAX
+            if fails_always or kind is DrainRequested:
+                log.exception("the sidecar ends with its core", failed_at=kind.__name__)
                 self.stopped.set()
+                return
+            assert self._executor is not None
+            with self.supervisor.guard("limits after a failure"):
+                self._executor.enforce_only(self._state.start_over(), self._clock.now_ns())
         else:
             self._failures[kind] = 0
 

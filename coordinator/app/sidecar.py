@@ -72,8 +72,7 @@ async def _run(
         if runner.stopped.is_set():
             return 1  # without an order to stop, a part of it failed
         log.info("draining")
-        await runner.drain()
-        return 0
+        return 0 if await runner.drain() else 1
 
 
 async def _start(

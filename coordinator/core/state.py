@@ -23,8 +23,8 @@ Limits come before reports: a report announces the limits in force and the grant
 before any other broker learns of the room. A higher limit waits until the others have confirmed that they
 know it (transfer/raising.py); under the policy ``strict`` it waits for their grants (escrow/books.py).
 
-The state never reads a clock and never fails half-way: an event that the table does not allow raises
-before anything changed.
+The state never reads a clock. An event that the table does not allow raises before anything changed. A
+bug may raise half-way, when limits were decided whose instructions are lost: `start_over` returns them.
 """
 
 from __future__ import annotations
@@ -174,6 +174,17 @@ class CoordinatorState:
     def limits(self) -> dict[str, Rates]:
         """Return the local limits in force, by group."""
         return self.decider.in_force
+
+    def start_over(self) -> list[SetLocalLimits]:
+        """After an event that failed half-way, return all that is decided; all is decided anew next.
+
+        The instructions of that event are lost. The caller has the gate do this and nothing else; the
+        core asks again for what it wants beside.
+        """
+        self.decider.mark_all()
+        groups = self.groups or {}
+        decided = [groups[name] for name in sorted(self.decider.in_force) if name in groups]
+        return [self._set_local_limits(group) for group in decided]
 
     def certificate(self, group: ResourceGroup, dimension: Dimension, now_ns: int) -> Certificate:
         """Return the most that the local limits of a group can add up to, where it has a limit."""
@@ -450,14 +461,13 @@ class CoordinatorState:
         )
         for name, before in changed.items():
             self._reporter.limits_changed(name, before, self.decider.in_force[name], self.meters)
-        return [
-            SetLocalLimits(name, Rates())
-            if is_observed(self.groups[name])
-            else SetLocalLimits(
-                name, self.decider.in_force[name], leased=name in self.decider.leased
-            )
-            for name in changed
-        ]
+        return [self._set_local_limits(self.groups[name]) for name in changed]
+
+    def _set_local_limits(self, group: ResourceGroup) -> SetLocalLimits:
+        if is_observed(group):
+            return SetLocalLimits(group.name, Rates())
+        limits = self.decider.in_force[group.name]
+        return SetLocalLimits(group.name, limits, leased=group.name in self.decider.leased)
 
     def _write_escrow(self, now_ns: int) -> list[Instruction]:
         trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -250,6 +251,43 @@ async def test_what_the_core_cannot_handle_costs_nothing_else(
     assert [log["task"] for log in logs if log["log_level"] == "error"] == [
         "core, UsageReportReceived"
     ]
+
+
+async def test_limits_that_a_failing_core_has_decided_are_in_force(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It fails behind the decision, so its instructions are lost; a deleted group is gone, too."""
+    world = World()
+    orders = await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
+    await world.store.create_group(ResourceGroup("others", Rates(publish_messages=3000)))
+    async with world.sidecar("b1") as one:
+        await eventually(lambda: one.gate.limits.keys() == {"orders", "others"}, "both")
+        await eventually(lambda: one.runner.views.health().ready, "ready")
+
+        def fail(*_: object) -> list[Instruction]:
+            raise OverflowError("too large")
+
+        monkeypatch.setattr(CoordinatorState, "_report", fail)
+        before = one.gate.limits["orders"]
+        changed = replace(orders.group, limits=Rates(publish_messages=500))
+        await world.store.update_group(changed, orders.version)
+        await world.store.delete_group("others")
+        await eventually(lambda: one.gate.limits.keys() == {"orders"}, "the other one is gone")
+        monkeypatch.undo()
+        assert one.gate.limits == one.runner._state.limits()
+        assert one.gate.limits["orders"] != before
+
+
+async def test_a_core_that_cannot_drain_ends_the_sidecar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gate is not drained by anyone else, and the supervisor waits for its end."""
+    async with World().sidecar("b1") as one:
+        await eventually(lambda: one.runner.views.health().ready, "ready")
+
+        def fail(*_: object) -> list[Instruction]:
+            raise OverflowError("too large")
+
+        monkeypatch.setattr(CoordinatorState, "_leave", fail)
+        assert not await one.runner.drain()
 
 
 @pytest.mark.parametrize("failing_at", [TrafficCounted, Tick])
