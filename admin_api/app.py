@@ -18,12 +18,12 @@ from admin_api.requests.names import KeepEncodedSeparators
 from admin_api.requests.request_ids import RequestIds
 from admin_api.requests.request_rate import RequestRate
 from admin_api.routes import (
-    alarms,
     attachments,
     audit,
     backlog,
     board,
     cluster,
+    conditions,
     dashboard,
     events,
     gate,
@@ -65,7 +65,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
     guarded = (
         quota.router, board.router, groups.router, sidecar.router, operations.router,
         events.router, metrics.router, attachments.router, topics.router, gate.router,
-        audit.router, alarms.router, backlog.router, cluster.router, logs.router,
+        audit.router, backlog.router, cluster.router, conditions.router, logs.router,
         native.router, reconciliation.router, trees.router, roles.router,
         subscriptions.router,
     )  # fmt: skip

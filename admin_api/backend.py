@@ -21,8 +21,8 @@ from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Dimension, ResourceGroup
-from coordinator.insight.model.alarms import Alarms
 from coordinator.insight.model.board import Board
+from coordinator.insight.model.conditions import Conditions
 from coordinator.insight.model.decision_history import DecisionHistory
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
@@ -152,8 +152,8 @@ class Watching(Protocol):
         ...
 
     @property
-    def alarms(self) -> Alarms:
-        """The alarms, those that fire and those that do not."""
+    def conditions(self) -> Conditions:
+        """The conditions that held when all groups had been sampled last."""
         ...
 
     @property
@@ -191,20 +191,6 @@ class Following(Protocol):
 
     async def operations(self, limit: int) -> list[RecordedOperation]:
         """Return the newest operations, newest first; raise StoreUnreachable."""
-        ...
-
-
-class Telling(Protocol):
-    """Counts of messages to a receiver: alarms (coordinator.insight.shell.alarming)."""
-
-    @property
-    def delivered(self) -> int:
-        """Messages that the receiver accepted."""
-        ...
-
-    @property
-    def failed(self) -> int:
-        """Attempts that failed."""
         ...
 
 
@@ -305,12 +291,11 @@ class Backlogs:
 class AdminBackend:
     """Everything that `create_app` needs. It lives on the coordinator's loop, except the relay.
 
-    Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent
-    nowhere; without ``backlogs`` and ``partitions`` these are unknown; without
-    ``cluster_group`` the cluster has no specification, and without ``delayed_group`` delayed messages
-    have none; without ``native`` the broker's own limiter is left alone; without ``reconciling``
-    escaped traffic is unknown; without ``requests_per_second`` (of one client address) there is no
-    bound on requests. Without tokens the API answers to loopback and ``hosts`` alone
+    Without a relay nothing is passed to the broker; without ``backlogs`` and ``partitions`` these are
+    unknown; without ``cluster_group`` the cluster has no specification, and without ``delayed_group``
+    delayed messages have none; without ``native`` the broker's own limiter is left alone; without
+    ``reconciling`` escaped traffic is unknown; without ``requests_per_second`` (of one client address)
+    there is no bound on requests. Without tokens the API answers to loopback and ``hosts`` alone
     (admin_api.requests.hosts). Lookups through the relay ask for ``gate_listener``; empty leaves that
     to the callers (admin_api.relay.lookups).
     """
@@ -326,7 +311,6 @@ class AdminBackend:
     gate: GateMeter
     bus: BusMeter
     log_level: LogControl
-    alarming: Telling | None = None
     access: Access = field(default_factory=Access)
     coordinator_loop: CoordinatorLoop = field(default_factory=CoordinatorLoop)
     relay: BrokerRelay | None = None

@@ -1,6 +1,6 @@
 """The metrics of resource groups: this broker's part of each.
 
-Metrics that Pulsar has too have two names: Pulsar's own, so that existing dashboards and alarms go on
+Metrics that Pulsar has too have two names: Pulsar's own, so that existing dashboards and alerts go on
 working, and ours. Two faults of Pulsar's are mended: its quota is a counter that grows by the quota every
 round (here a gauge, the rate in force), and it repeats every other broker's usage in every broker's
 metrics, groups times brokers (left out: each sidecar reports its own).

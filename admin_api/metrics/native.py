@@ -10,12 +10,6 @@ from admin_api.metrics.families import counter, gauge
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.views import NativeState
 
-_CODES = (
-    "topic", "admin", "counters", "transport", "interval", "silent", "clock", "stranger", "unsteered",
-    "forgotten", "overflow", "edited",
-    "foreign", "strict", "not-native",
-)  # fmt: skip
-
 
 def native_families(state: NativeState) -> Iterator[Metric]:
     """Yield all families."""
@@ -36,15 +30,6 @@ def native_families(state: NativeState) -> Iterator[Metric]:
         "native_poll_seconds", "From one reading of the broker's counters to the next.", state.poll_s,
         "seconds",
     )  # fmt: skip
-    found = {condition.code for condition in state.conditions}
-    conditions = GaugeMetricFamily(
-        "pulsar_quota_native_condition",
-        "1 while this keeps native enforcement from being exact.",
-        labels=["condition"],
-    )
-    for code in _CODES:
-        conditions.add_metric([code], code in found)
-    yield conditions
     yield _by_group(
         state, "entry", "This broker's entry, of an interval.", [v.entry for v in state.groups]
     )

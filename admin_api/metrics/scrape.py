@@ -10,7 +10,6 @@ part), for the first `MAX_GROUPS` groups by name; the number of the other groups
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
@@ -25,7 +24,7 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend, GateMeter, Telling, Views
+from admin_api.backend import AdminBackend, GateMeter, Views
 from admin_api.metrics.backlog import backlog_families
 from admin_api.metrics.families import counter, gauge, labelled_counter
 from admin_api.metrics.gate import gate_families, slowness_families
@@ -38,7 +37,7 @@ from admin_api.metrics.trees import TreeFamilies
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension
-from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.conditions import ConditionKind, Conditions
 from coordinator.insight.model.gate_views import SLOW_AFTER_S
 from coordinator.insight.model.views import HealthView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
@@ -90,7 +89,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
         *_recorder(backend.views.recording()),
-        *_alarms(backend),
+        _conditions(backend.watching.conditions),
         labelled_counter(
             "api_refused",
             "Requests and connections that the admin API refused before reading their subject.",
@@ -270,22 +269,12 @@ def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
     yield counter("recorder_written_bytes", "The size of these files.", told.bytes_written)
 
 
-def _alarms(backend: AdminBackend) -> Iterator[Metric]:
-    alarms = backend.watching.alarms
-    firing = Counter(alarm.sighting.kind for alarm in alarms.firing().values())
+def _conditions(conditions: Conditions) -> Metric:
     family = GaugeMetricFamily(
-        "pulsar_quota_alarms_firing", "Alarms of each kind that fire now.", labels=["alarm"]
+        "pulsar_quota_condition",
+        "Conditions of each kind that hold now; /quota/v1/conditions names them.",
+        labels=["condition"],
     )
-    for kind in AlarmKind:
-        family.add_metric([kind.value], firing[kind])
-    yield family
-    yield gauge(
-        "alarms_overlooked", "Alarms dropped: more than 200 of one kind.", alarms.overlooked
-    )
-    yield from _told("alarm_messages", "Messages to the alarms' receiver", backend.alarming)
-
-
-def _told(name: str, what: str, telling: Telling | None) -> Iterator[Metric]:
-    delivered, failed = (0, 0) if telling is None else (telling.delivered, telling.failed)
-    yield counter(f"{name}_delivered", f"{what} that were accepted; 0 without one.", delivered)
-    yield counter(f"{name}_failed", f"{what} that were not accepted.", failed)
+    for kind in ConditionKind:
+        family.add_metric([kind.value], conditions.counts.get(kind, 0))
+    return family

@@ -25,8 +25,8 @@ from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.handling import ON_LIMIT
 from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
-from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.board import GroupRow
+from coordinator.insight.model.conditions import Severity
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.settling import GroupStatus
 from coordinator.reconciliation.engine.account import Rate
@@ -191,22 +191,12 @@ def _require_group(backend: AdminBackend, name: str) -> None:
         raise ApiError(404, NO_SUCH_GROUP)
 
 
-_NOT_SAID_YET = (
-    AlarmKind.CERTIFICATE_HIGH,
-    AlarmKind.PEER_LOST,
-    AlarmKind.TRAFFIC_ROUND_THE_GATE,
-    AlarmKind.UNKNOWN_TOPICS,
-    AlarmKind.BACKLOG_EXCEEDED,
-    AlarmKind.BACKLOG_AGES,
-)
-"""Alarms that the health does not show, and that are not the normal effect of a limit."""
-
 MAX_ATTENTION = 5
 """The most sentences that a page shows; the rest are counted."""
 
 
 def _attention(backend: AdminBackend) -> list[str]:
-    """Return the conditions that do not mend themselves, or that cost something until they do."""
+    """Return what is wrong, in sentences; the normal effects of a limit (severity info) are left out."""
     health = backend.views.health()
     sentences = [f"{health.broker}: {trouble.value}" for trouble in health.troubles]
     faults = backend.views.catalogue().faults
@@ -216,13 +206,13 @@ def _attention(backend: AdminBackend) -> list[str]:
         for each in health.disagreements
     ]
     sentences += [
-        alarm.sighting.text
-        for alarm in backend.watching.alarms.firing().values()
-        if alarm.sighting.kind in _NOT_SAID_YET
+        each.sentence
+        for each in backend.watching.conditions.beside_health()
+        if each.kind.severity is not Severity.INFO
     ]
     more = len(sentences) - MAX_ATTENTION
     if more > 0:
         sentences[MAX_ATTENTION:] = [
-            f"{more} more: pulsar-quota alarms, /quota/v1/catalogue/faults"
+            f"{more} more: pulsar-quota conditions, /quota/v1/catalogue/faults"
         ]
     return sentences

@@ -60,7 +60,7 @@ class NativeGroupBody(CamelModel):
         )
 
 
-class ConditionBody(CamelModel):
+class NativeConditionBody(CamelModel):
     """A condition that keeps native enforcement from being exact."""
 
     code: str
@@ -84,7 +84,7 @@ class NativeBody(CamelModel):
     polled_topics: int
     poll_seconds: float = Field(description="from one reading of the broker's counters to the next")
     groups: list[NativeGroupBody]
-    conditions: list[ConditionBody]
+    conditions: list[NativeConditionBody]
 
     @classmethod
     def of(cls, path: str, state: NativeState | None) -> Self:
@@ -108,7 +108,7 @@ class NativeBody(CamelModel):
             poll_seconds=state.poll_s,
             groups=[NativeGroupBody.of(view) for view in state.groups],
             conditions=[
-                ConditionBody(code=each.code, text=each.text, fix=each.fix)
+                NativeConditionBody(code=each.code, text=each.text, fix=each.fix)
                 for each in state.conditions
             ],
         )

@@ -1,4 +1,4 @@
-"""The reference, made from what there is: configuration, API, metrics, commands and alarms.
+"""The reference, made from what there is: configuration, API, metrics, commands and alerts.
 
 cog puts these tables into the pages, and a test fails when a page is not what they say.
 """
@@ -31,7 +31,6 @@ from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
 from coordinator.config.reference import keys
-from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.reconciliation_views import NOT_RECONCILED
 from coordinator.runtime.logs import LogLevel
 
@@ -86,9 +85,8 @@ def commands() -> str:
     return "".join(_commands(typer.main.get_command(command_line), "pulsar-quota"))
 
 
-def alarms() -> str:
-    """Every alert, whether a sidecar tells it by webhook as well, and what to do about it."""
-    told = {kind.value for kind in AlarmKind}
+def alerts() -> str:
+    """Every alert, and what to do about it."""
     found = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     rows = []
     for rule in (rule for group in found for rule in group["rules"] if "alert" in rule):
@@ -97,12 +95,11 @@ def alarms() -> str:
             (
                 f"**{name}**",
                 rule["labels"]["severity"],
-                "yes" if name in told else "no",
                 _plain(notes["summary"]),
                 _plain(notes["action"]),
             )
         )
-    return _table(("alarm", "severity", "webhook", "it says", "what to do"), rows)
+    return _table(("alert", "severity", "it says", "what to do"), rows)
 
 
 def from_readme(heading: str) -> str:

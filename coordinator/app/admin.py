@@ -38,7 +38,7 @@ async def serve(
 ) -> None:
     """Serve the admin API."""
     config, runner = parts.config, parts.runner
-    backend = await _backend(parts, access, log_level, backlogs, reconciler, stack)
+    backend = _backend(parts, access, log_level, backlogs, reconciler)
     api = await stack.enter_async_context(
         serving.serving(config, partial(_app, config, backend), backend.refusals.add)
     )
@@ -46,13 +46,12 @@ async def serve(
     runner.spawn(_keep_what_is_loaded(api))
 
 
-async def _backend(
+def _backend(
     parts: SidecarParts,
     access: Access,
     log_level: LogLevel,
     backlogs: Backlogs | None,
     reconciler: Reconciler | None,
-    stack: AsyncExitStack,
 ) -> AdminBackend:
     config, kept, runner = parts.config, parts.kept, parts.runner
     operations = ZooKeeperOperations(kept.session)
@@ -68,7 +67,6 @@ async def _backend(
         watching=runner.watch,
         following=following,
         log_level=log_level,
-        alarming=await onlookers.alarming(parts, stack),
         gate=parts.gate,
         bus=parts.bus,
         access=access,

@@ -21,7 +21,6 @@ from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.pulsar.native_topic import NativeTopic
-from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.backlog.rules.evictions import EvictionCounts
@@ -216,12 +215,6 @@ def recorder(config: Config) -> ParquetRecorder | None:
             buffer_rows=config.record_buffer_rows,
         ),
     )
-
-
-def webhook(config: Config) -> WebhookReceiver:
-    """Return the receiver of alarms."""
-    token = _secret("alarm_webhook_token_file", config.alarm_webhook_token_file)
-    return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
 
 
 def zookeeper_access(config: Config) -> ZooKeeperAccess:

@@ -1,4 +1,4 @@
-"""The parts of a sidecar that look on: recorder, counts, backlogs and alarms.
+"""The parts of a sidecar that look on: recorder, counts and backlogs.
 
 Messages pass with or without them, and most run only where the configuration asks for them.
 """
@@ -13,7 +13,6 @@ from admin_api.backend import Backlogs
 from coordinator.adapters.clock import wall_ms
 from coordinator.app import factories
 from coordinator.app.parts import SidecarParts
-from coordinator.insight.shell.alarming import Alarming
 from coordinator.insight.shell.namespace_meter import NamespaceMeter
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.insight.shell.unknown_topics import UnknownTopicsWatch
@@ -43,15 +42,15 @@ def meter_partitions(parts: SidecarParts) -> PartitionMeter:
     """Count what each partition publishes."""
     meter = PartitionMeter(parts.gate, parts.clock)
     parts.runner.keep("partition counts", meter.run)
-    parts.runner.watch.also_seen.append(meter.conditions)
+    parts.runner.watch.further.append(meter.conditions)
     return meter
 
 
 def watch_unknown_topics(parts: SidecarParts) -> None:
     """Tell of topics that the gate does not know, if the configuration asks for it."""
-    if parts.gate_process is not None and parts.config.unknown_topics == "alarm":
+    if parts.gate_process is not None and parts.config.unknown_topics == "pass":
         watch = UnknownTopicsWatch(parts.gate_process, parts.config.broker_id)
-        parts.runner.watch.also_seen.append(watch.sightings)
+        parts.runner.watch.further.append(watch.conditions)
         parts.runner.keep("unknown topics", watch.run)
 
 
@@ -74,13 +73,3 @@ def look_at_backlogs(parts: SidecarParts, backlogs: Backlogs | None) -> None:
         )
     parts.runner.keep("backlog checks", backlogs.watch.run)
     parts.runner.keep("backlog quotas", backlogs.enforcement.run)
-
-
-async def alarming(parts: SidecarParts, stack: AsyncExitStack) -> Alarming | None:
-    """Send alarms to the webhook, if there is one."""
-    if not parts.config.alarm_webhook_url:
-        return None
-    receiver = await stack.enter_async_context(factories.webhook(parts.config))
-    alarming = Alarming(parts.state, parts.runner.watch, receiver)
-    parts.runner.keep("alarms", alarming.run)
-    return alarming

@@ -69,7 +69,7 @@ class AuditEntryAnswer(TypedDict):
     after: dict[str, int | str] | str | None
 
 
-class NativeCondition(TypedDict):
+class NativeConditionAnswer(TypedDict):
     """A condition that keeps native enforcement from being exact."""
 
     code: str
@@ -85,4 +85,4 @@ class Native(TypedDict):
     intervalSeconds: int
     connected: bool
     groups: list[dict[str, object]]
-    conditions: list[NativeCondition]
+    conditions: list[NativeConditionAnswer]

@@ -20,8 +20,8 @@ from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, FieldVal
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.owners import path_of
 from coordinator.core.model import Dimension
-from coordinator.insight.model.alarms import AlarmView
 from coordinator.insight.model.answer import read
+from coordinator.insight.model.conditions import ConditionView
 from coordinator.insight.model.operations import OperationView
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.trees import TreeView
@@ -205,9 +205,9 @@ class AdminClient:
         """Set the level of the sidecar's log."""
         self._send("PUT", "/quota/v1/log-level", {"level": level})
 
-    def alarms(self) -> list[AlarmView]:
-        """Return the sidecar's alarms."""
-        return self._as(list[AlarmView], self._read("/quota/v1/alarms"))
+    def conditions(self) -> list[ConditionView]:
+        """Return the conditions that hold at the sidecar, the worst first."""
+        return self._as(list[ConditionView], self._read("/quota/v1/conditions"))
 
     def health(self) -> HealthView:
         """Return the state of the sidecar."""

@@ -21,7 +21,7 @@ _PLACES: Final[Mapping[str, str]] = {
     "config": "configuration:app",
     "import": "files:import_groups",
     "operations": "operations:operations",
-    "alarms": "alarms:alarms",
+    "conditions": "conditions:conditions",
     "log-level": "log_level:log_level",
     "status": "status:status",
     "top": "top:top",

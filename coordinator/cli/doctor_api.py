@@ -10,6 +10,7 @@ from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted, span
 from coordinator.cli.owners import attached, has_roles
 from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.insight.model.conditions import IN_HEALTH, ConditionKind, Severity
 from coordinator.insight.model.views import HealthView
 
 _CLOCKS_DIFFER_S = 2.0
@@ -42,6 +43,12 @@ _PROVE_ROLES = (
     "that sidecar's configuration."
 )
 _ESCAPES_SHOWN = 5
+_CONDITIONS_SHOWN = 5
+_CHECKED_HERE = {
+    kind.value
+    for kind in IN_HEALTH | {ConditionKind.NATIVE_INEXACT, ConditionKind.TRAFFIC_ROUND_THE_GATE}
+}
+"""Kinds of conditions that other checks tell with more facts."""
 _PASSING_STATES = {"STARTING", "LEARNING", "DRAINING"}
 
 
@@ -67,6 +74,7 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     yield from _groups(client, health)
     yield from _native(client)
     yield from _reconciliation(client)
+    yield from _conditions(client)
     yield _clock(ahead_s)
 
 
@@ -183,6 +191,19 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
     if not escaping:
         accounts = counted(found.reconciled, "account")
         yield ok("round the gate", f"nothing, of {accounts} every {found.interval_seconds:g} s")
+
+
+def _conditions(client: AdminClient) -> Iterator[Finding]:
+    found = [each for each in client.conditions() if each.condition not in _CHECKED_HERE]
+    for each in found[:_CONDITIONS_SHOWN]:
+        is_normal = each.severity == Severity.INFO.value
+        told = note if is_normal else wrong
+        yield told("conditions", each.sentence, each.remedy)
+    more = len(found) - _CONDITIONS_SHOWN
+    if more > 0:
+        yield note("conditions", f"{counted(more, 'more condition')}; see pulsar-quota conditions")
+    if not found:
+        yield ok("conditions", "none holds")
 
 
 def _reasons(health: HealthView, subject: str) -> str:

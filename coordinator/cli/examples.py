@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "alarms": ("pulsar-quota alarms", "pulsar-quota alarms --pending --json"),
+    "conditions": ("pulsar-quota conditions", "pulsar-quota conditions --json"),
     "doctor": ("pulsar-quota doctor", "pulsar-quota doctor --config sidecar.toml"),
     "explain": (
         "pulsar-quota explain orders --broker broker-2",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import typer
 from rich.console import Console
 
 from coordinator.cli.answers import DIMENSION_NAMES
-from coordinator.cli.client import AdminClient
-from coordinator.cli.failures import CommandFailed
 from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
 from coordinator.cli.session import session_of
 from coordinator.core.model import Dimension
+from coordinator.insight.model.conditions import IN_HEALTH, ConditionView, Severity
 from coordinator.insight.model.views import GroupUsageView, HealthView
+
+_CONDITIONS_SHOWN = 10
+_IN_HEALTH = {kind.value for kind in IN_HEALTH}
 
 
 def status(context: typer.Context) -> None:
@@ -23,21 +25,21 @@ def status(context: typer.Context) -> None:
         health = client.health()
         usage = client.usage()
         certified = client.certificates()
-        round_the_gate = _round_the_gate(client)
+        conditions = client.conditions()
     if session.as_json:
         print_json(
             {
                 "health": health,
                 "groups": usage,
                 "certificates": certified,
-                "roundTheGate": round_the_gate,
+                "conditions": conditions,
             }
         )
         return
     out = console()
     _print_health(out, health)
-    for sentence in round_the_gate:
-        out.print(f"  {sentence}")
+    for line in condition_lines(conditions):
+        out.print(f"  {line}")
     members = table(["member", "API", ">incarnation", ">last report"])
     for row in member_rows(health):
         members.add_row(*row)
@@ -56,14 +58,15 @@ def status(context: typer.Context) -> None:
     out.print(groups if usage else "There are no resource groups.")
 
 
-def _round_the_gate(client: AdminClient) -> list[str]:
-    """Return the traffic round the answering sidecar's gate, in sentences; none of old sidecars."""
-    try:
-        found = client.reconciliation()
-    except CommandFailed:
-        return []
-    escaping = [each.sentence for each in found.escapes if each.escaping]
-    return escaping + [each.sentence for each in found.uncounted]
+def condition_lines(found: Sequence[ConditionView]) -> list[str]:
+    """Return the conditions that the health does not tell; the normal effects of limits are counted."""
+    further = [each for each in found if each.condition not in _IN_HEALTH]
+    wrong = [each for each in further if each.severity != Severity.INFO.value]
+    lines = [f"{each.severity}: {each.sentence}" for each in wrong[:_CONDITIONS_SHOWN]]
+    more = len(further) - len(lines)
+    if more:
+        lines.append(f"{counted(more, 'more condition')}: pulsar-quota conditions")
+    return lines
 
 
 def _print_health(out: Console, health: HealthView) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from coordinator.backlog.rules.guard import Enforcement
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
-from coordinator.core.settings import AlarmSettings, CoreSettings
+from coordinator.core.settings import ConditionThresholds, CoreSettings
 
 GATE, NATIVE, GATE_AND_NATIVE = ENFORCEMENT_PATHS = ("gate", "native", "gate+native")
 """The ways to hold traffic back."""
@@ -165,8 +165,8 @@ class Config:
             against beside their other groups; nothing else does. Empty is none, and they are not
             looked for. It must be the same for all sidecars.
         unknown_topics: what becomes of topics whose names no known Pulsar accepts: refuse answers their
-            clients with an error; alarm lets them pass, counts them and raises an alarm, as no group of
-            a tenant or namespace can limit them.
+            clients with an error; pass lets them through, counts them and is the condition
+            UnknownTopics, as no group of a tenant or namespace can limit them.
         held_bytes_max: per client connection, bytes of held messages, large ones that are not
             complete included; at the bound the connection is not read any more until half of it is free.
         publish_buffer_bytes_max: the same for all connections together; a sidecar's memory must not grow
@@ -213,17 +213,12 @@ class Config:
             written; newer ones are dropped and counted.
         record_retention_days: age at which this sidecar's own files are deleted.
         record_bytes_max: what its files may take; the oldest are deleted first.
-        alarm_webhook_url: where alarms are sent, in the form of Alertmanager's webhooks; empty sends
-            none: /quota/v1/alarms and the metrics tell them all the same.
-        alarm_webhook_token_file: a file with the token that is sent as Bearer; empty sends none.
-        alarm_near_limit_ratio: a group that uses this part of a limit is near it, and so is a backlog of
-            its quota.
-        alarm_certificate_ratio: the local limits of a group may add up to this part of its limit; a
-            little more than 1, since rounding and newcomers count.
-        alarm_backlog_age_seconds: no message may wait longer for its acknowledgement, whatever the
+        condition_near_limit_ratio: a group that uses this part of a limit is near it, and so is a backlog
+            of its quota.
+        condition_certificate_ratio: the local limits of a group may add up to this part of its limit;
+            a little more than 1, since rounding and newcomers count.
+        condition_backlog_age_seconds: no message may wait longer for its acknowledgement, whatever the
             quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
-        alarm_after_seconds: a condition must last for this long before its alarm is told.
-        alarm_clear_seconds: and be over for this long before its end is told.
         check_invariants: check after every event that the core's books, raises, limits and usage map
             agree, and report a contradiction as a failed task (status, /quota/v1/health). For tests of
             the sidecar itself: it costs more than all decisions when there are many groups.
@@ -351,13 +346,9 @@ class Config:
     record_buffer_rows: int = 200_000
     record_retention_days: float = 14.0
     record_bytes_max: int = 10 * 1024**3
-    alarm_webhook_url: str = ""
-    alarm_webhook_token_file: str = ""
-    alarm_near_limit_ratio: float = 0.8
-    alarm_certificate_ratio: float = 1.05
-    alarm_backlog_age_seconds: float = 0.0
-    alarm_after_seconds: float = 10.0
-    alarm_clear_seconds: float = 60.0
+    condition_near_limit_ratio: float = 0.8
+    condition_certificate_ratio: float = 1.05
+    condition_backlog_age_seconds: float = 0.0
     check_invariants: bool = False
     broker_token_file: str = ""
     backlog_check_seconds: float = 60.0
@@ -439,12 +430,10 @@ class Config:
             burst_ns=_nanos(self.burst_seconds),
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),
-            alarms=AlarmSettings(
-                near_limit_permille=round(self.alarm_near_limit_ratio * 1000),
-                certificate_permille=round(self.alarm_certificate_ratio * 1000),
-                raise_after_ns=_nanos(self.alarm_after_seconds),
-                clear_after_ns=_nanos(self.alarm_clear_seconds),
-                backlog_age_s=self.alarm_backlog_age_seconds or None,
+            thresholds=ConditionThresholds(
+                near_limit_permille=round(self.condition_near_limit_ratio * 1000),
+                certificate_permille=round(self.condition_certificate_ratio * 1000),
+                backlog_age_s=self.condition_backlog_age_seconds or None,
             ),
         )
 

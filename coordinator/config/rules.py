@@ -62,11 +62,9 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "record_buffer_rows": (1000, 10_000_000),
     "record_retention_days": (0.01, 3650.0),
     "record_bytes_max": (1024**2, 2**50),
-    "alarm_near_limit_ratio": (0.01, 1.0),
-    "alarm_certificate_ratio": (1.0, 1_000.0),
-    "alarm_backlog_age_seconds": (0.0, 10.0**9),
-    "alarm_after_seconds": (0.0, 86_400.0),
-    "alarm_clear_seconds": (0.0, 86_400.0),
+    "condition_near_limit_ratio": (0.01, 1.0),
+    "condition_certificate_ratio": (1.0, 1_000.0),
+    "condition_backlog_age_seconds": (0.0, 10.0**9),
     "backlog_calls_per_second": (1, 10_000),
     "backlog_concurrency": (1, 64),
     "backlog_enforcement_seconds": (1.0, 3600.0),
@@ -79,7 +77,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "enforcement_path": ENFORCEMENT_PATHS,
     "limit_mode": ("bucket", "window"),
     "topic_limit_mode": ("bucket", "window", "soft"),
-    "unknown_topics": ("refuse", "alarm"),
+    "unknown_topics": ("refuse", "pass"),
     "backlog_age": ("precise", "estimated"),
     "log_level": ("debug", "info", "warning", "error"),
 }
@@ -142,7 +140,7 @@ def check(config: Config) -> None:
     _check_own_limits(config)
     if not config.record_cluster:
         raise ConfigError("record_cluster: name the cluster; it must not be empty")
-    _check_alarms(config)
+    _check_conditions(config)
     _check_backlog(config)
     _check_reconciliation(config)
 
@@ -229,13 +227,10 @@ def _check_zookeeper(config: Config) -> None:
     _check_client_tls(config, "zookeeper_tls")
 
 
-def _check_alarms(config: Config) -> None:
-    if config.alarm_webhook_url:
-        _check_prefix("alarm_webhook_url", config.alarm_webhook_url, ("http://", "https://"))
-    elif config.alarm_webhook_token_file:
-        raise ConfigError("alarm_webhook_token_file: means nothing without alarm_webhook_url")
-    if config.alarm_backlog_age_seconds and not config.backlog_check_seconds:
-        raise ConfigError("alarm_backlog_age_seconds: means nothing with backlog_check_seconds = 0")
+def _check_conditions(config: Config) -> None:
+    if config.condition_backlog_age_seconds and not config.backlog_check_seconds:
+        text = "condition_backlog_age_seconds: means nothing with backlog_check_seconds = 0"
+        raise ConfigError(text)
 
 
 def _check_backlog(config: Config) -> None:

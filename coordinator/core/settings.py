@@ -10,24 +10,20 @@ _MILLISECOND_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmSettings:
-    """The thresholds of alarms.
+class ConditionThresholds:
+    """The thresholds of conditions (insight/model/conditions.py).
 
     Args:
         near_limit_permille: a group that uses this part of a limit is near it; likewise a backlog
             of its quota.
-        certificate_permille: the sum of a group's local limits, of its limit, from which an alarm
-            is raised.
-        raise_after_ns: how long a condition must last before an alarm is raised.
-        clear_after_ns: how long it must be over before the alarm is cleared.
+        certificate_permille: the sum of a group's local limits, of its limit, above which it is
+            a condition.
         backlog_age_s: the longest that a message may wait for its acknowledgement, whatever the
             quota; None is no bound.
     """
 
     near_limit_permille: int = 800
     certificate_permille: int = 1_050
-    raise_after_ns: int = 10 * NANOS_PER_SECOND
-    clear_after_ns: int = 60 * NANOS_PER_SECOND
     backlog_age_s: float | None = None
 
 
@@ -75,7 +71,7 @@ class CoreSettings:
             ``least_hold_ns``.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
             reconnected, so the core counts by itself when the others have dropped this broker.
-        alarms: the thresholds of alarms.
+        thresholds: of conditions.
     """
 
     broker: str
@@ -95,7 +91,7 @@ class CoreSettings:
     burst_ns: int = 50 * _MILLISECOND_NS
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
-    alarms: AlarmSettings = AlarmSettings()
+    thresholds: ConditionThresholds = ConditionThresholds()
 
     @property
     def least_hold_ns(self) -> int:

@@ -6,7 +6,6 @@ Errors::
     +-- Unreachable             no answer in time; nothing is known about the outcome
     |   +-- StoreUnreachable      of ZooKeeper
     |   +-- BrokerUnreachable     of the own broker's web service
-    |   +-- ReceiverUnreachable   of the receiver of alarms
     |   +-- GateGone              of the gate's process; the sidecar ends with it
     +-- Refused                 the store or the broker answered no
         +-- NotFound              there is no such entry
@@ -49,12 +48,6 @@ class BrokerUnreachable(Unreachable):
     """The own broker's web service did not answer, or not the question."""
 
     cause = "The broker does not answer"
-
-
-class ReceiverUnreachable(Unreachable):
-    """The receiver of alarms did not take a message."""
-
-    cause = "The receiver of alarms does not answer"
 
 
 class GateGone(Unreachable):

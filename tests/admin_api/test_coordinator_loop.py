@@ -17,12 +17,12 @@ from fastapi.routing import APIRoute, APIRouter
 from admin_api import routes
 from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.routes import (
-    alarms,
     attachments,
     audit,
     backlog,
     board,
     cluster,
+    conditions,
     dashboard,
     events,
     gate,
@@ -45,7 +45,7 @@ from admin_api.routes.common import CoordinatorRoute, is_given_backend
 T = TypeVar("T")
 
 MODULES = (
-    alarms, attachments, audit, backlog, board, cluster, dashboard, events, gate, groups, logs,
+    attachments, audit, backlog, board, cluster, conditions, dashboard, events, gate, groups, logs,
     metrics, native, operations, quota, reconciliation, relay, roles, sidecar,
     subscriptions, topics, trees,
 )  # fmt: skip

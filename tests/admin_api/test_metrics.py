@@ -78,7 +78,7 @@ async def test_tasks_that_were_started_are_counted(client: httpx.AsyncClient) ->
 
 
 async def test_recording_that_fails_is_told(client: httpx.AsyncClient, world: World) -> None:
-    """The metric is 1, 0, or absent where recording is off, so no alarm fires there."""
+    """The metric is 1, 0, or absent where recording is off, so no alert fires there."""
     assert not (await scrape(client))["pulsar_quota_recording"].samples
 
     world.views.recorded = RecorderHealth(recording=True, rows_written=500, bytes_written=9_000)

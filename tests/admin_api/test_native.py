@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.native.engine.conditions import Condition
 from coordinator.native.engine.views import NativeState
 from tests.admin_api.world import World
 from tests.native.engine.test_views import state
@@ -66,18 +65,3 @@ async def test_who_holds_a_limit_is_said_everywhere() -> None:
     assert other["slack"] == ""
     assert [each["slack"] for each in certified] == [explained["slack"]]
     assert health["enforcementPath"] == "native"
-
-
-async def test_conditions_are_metrics() -> None:
-    """Each code has a series, so that an alert can name it."""
-    said = state()
-    codes = ("strict", "unsteered", "edited")
-    conditions = tuple(Condition(code, "text", "fix") for code in codes)
-    shown = NativeState(
-        said.service_url, said.interval_s, "", 0, False, said.topic, 0, 0.5, (), conditions
-    )
-    async with World().client(native=Steering(shown)) as client:
-        text = (await client.get("/metrics")).text
-    for code in codes:
-        assert f'pulsar_quota_native_condition{{condition="{code}"}} 1.0' in text
-    assert 'pulsar_quota_native_condition{condition="interval"} 0.0' in text

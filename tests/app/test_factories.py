@@ -18,14 +18,6 @@ from tests.gate.server.test_tls import make_certificate
 from tests.reconciliation.shell.test_reconciler import Site
 
 
-def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """Before anything is sent."""
-    config = replace(NOWHERE, alarm_webhook_url="http://pager/hook")
-
-    with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
-        factories.webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
-
-
 @pytest.mark.parametrize("text", ["quota", "quota:", ":secret"])
 def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> None:
     """Anything else would be another user's, and lock this sidecar out of its own nodes."""
@@ -74,14 +66,11 @@ def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"alarm_webhook_url": "pager"}, "alarm_webhook_url"),
-        ({"alarm_webhook_token_file": "token"}, "alarm_webhook_token_file"),
-        ({"alarm_near_limit_ratio": 1.5}, "alarm_near_limit_ratio"),
-        ({"alarm_certificate_ratio": 0.9}, "alarm_certificate_ratio"),
-        ({"alarm_after_seconds": -1.0}, "alarm_after_seconds"),
+        ({"condition_near_limit_ratio": 1.5}, "condition_near_limit_ratio"),
+        ({"condition_certificate_ratio": 0.9}, "condition_certificate_ratio"),
         (
-            {"alarm_backlog_age_seconds": 60.0, "backlog_check_seconds": 0.0},
-            "alarm_backlog_age_seconds",
+            {"condition_backlog_age_seconds": 60.0, "backlog_check_seconds": 0.0},
+            "condition_backlog_age_seconds",
         ),
         ({"bus_tls_ca_file": "ca.pem"}, "bus_tls_ca_file"),
         ({"zookeeper_sasl": True}, "zookeeper_sasl"),

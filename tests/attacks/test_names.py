@@ -163,7 +163,7 @@ def test_an_entry_of_a_stranger_in_zookeeper_is_told_as_text(
     assert_prints_harmless(
         url,
         ("status",),
-        ("alarms",),
+        ("conditions",),
         ("operations",),
         ("audit", "list"),
         ("groups", "list"),

@@ -468,7 +468,7 @@ async def test_the_api_is_described_without_the_internet(browser: Browser) -> No
         page.on("pageerror", lambda error: mistakes.append(str(error)))
         await page.goto(f"{world.url}/docs")
         await expect(page.get_by_text("/admin/v2/resourcegroups", exact=True)).to_be_visible()
-        await expect(page.get_by_text("/quota/v1/alarms")).to_be_visible()
+        await expect(page.get_by_text("/quota/v1/conditions")).to_be_visible()
         assert mistakes == []
         assert [url for url in asked if not url.startswith((world.url, "data:"))] == []
         await context.close()

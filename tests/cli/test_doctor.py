@@ -13,6 +13,7 @@ import pytest
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.answer import written
+from coordinator.insight.model.conditions import Condition, ConditionKind, Conditions
 from coordinator.insight.model.reconciliation_views import NOT_RECONCILED
 from coordinator.insight.model.views import DisagreementView, MemberView, TaskView
 from coordinator.reconciliation.engine.reconciliation import uncounted_view
@@ -117,6 +118,7 @@ def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
             "faults": {},
             "groups": [],
             "native": {"path": "gate"},
+            "conditions": [],
             "reconciliation": written(NOT_RECONCILED),
         }
         body = empty.get(request.url.path.rpartition("/")[2], json.loads(health)["health"])
@@ -243,7 +245,7 @@ def test_bad_configuration_is_wrong_use(run: Run, tmp_path: Path, command: str) 
     ("changes", "subject", "fix"),
     [
         ({"reports_dropped": {"foreign": 1}}, "reports", "one broker_id"),
-        ({"failed_tasks": (TaskView("alarms", 2, "why", True),)}, "tasks", "what the log says"),
+        ({"failed_tasks": (TaskView("samples", 2, "why", True),)}, "tasks", "what the log says"),
         (
             {"disagreements": (DisagreementView("broker-2", Matter.DEFINITIONS, 9 * 10**9),)},
             "views",
@@ -290,3 +292,44 @@ def test_a_group_that_nothing_is_attached_to_is_noted(run: Run) -> None:
     assert [each["level"] for each in noted] == ["note"]
     assert noted[0]["fix"] == "pulsar-quota groups attach orders --namespace T/N"
     assert [each for each in after if each["subject"] == "groups"] == []
+
+
+def holding(world: World, *found: Condition) -> None:
+    """Let these conditions hold at the sidecar."""
+    world.watch.conditions = Conditions.of(found)
+
+
+def test_conditions_that_cost_something_are_wrong_and_the_effects_of_limits_are_noted(
+    run: Run, world: World
+) -> None:
+    """Each with its remedy; those that other checks tell are left to them."""
+    holding(
+        world,
+        Condition(ConditionKind.PEER_LOST, "b2", "b2 is gone without saying so"),
+        Condition(ConditionKind.THROTTLED, "orders", "clients of orders wait at b1"),
+        Condition(ConditionKind.TRAFFIC_ROUND_THE_GATE, "b1 t/n", "it goes round the gate"),
+    )
+    examined = json.loads(run("doctor", "--json").stdout)
+
+    told = [each for each in examined if each["subject"] == "conditions"]
+    assert [(each["level"], each["text"]) for each in told] == [
+        ("wrong", "b2 is gone without saying so"),
+        ("note", "clients of orders wait at b1"),
+    ]
+    assert told[0]["fix"].startswith("Look at that broker")
+
+
+def test_of_many_conditions_the_worst_are_told_and_the_others_counted(
+    run: Run, world: World
+) -> None:
+    """The command for all of them is named."""
+    assert "ok    conditions     none holds" in run("doctor", columns=400).stdout
+    holding(
+        world,
+        Condition(ConditionKind.CERTIFICATE_HIGH, "orders", "may add up to too much"),
+        *(Condition(ConditionKind.THROTTLED, f"g{number}", "waits") for number in range(11)),
+    )
+    shown = run("doctor", columns=400).stdout
+
+    assert "may add up to too much" in shown
+    assert "7 more conditions; see pulsar-quota conditions" in shown

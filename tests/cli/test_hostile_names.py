@@ -103,29 +103,27 @@ HEALTH = {
         "rowsDropped": 1,
     },
 }
-ALARM = {
+CONDITION = {
     "severity": HOSTILE,
-    "alarm": HOSTILE,
+    "condition": HOSTILE,
     "subject": HOSTILE,
-    "ageMillis": 1,
-    "state": HOSTILE,
-    "text": HOSTILE,
-    "action": HOSTILE,
+    "sentence": HOSTILE,
+    "remedy": HOSTILE,
 }
 ANSWERS: dict[str, object] = {
     "/quota/v1/health": HEALTH,
     "/quota/v1/usage": [USAGE],
-    "/quota/v1/alarms": [ALARM],
+    "/quota/v1/conditions": [CONDITION],
     "/quota/v1/catalogue/faults": {HOSTILE: HOSTILE},
     "/quota/v1/log-level": {"level": HOSTILE},
 }
 
 
 @pytest.mark.parametrize(
-    "words", [("status",), ("top", "--once"), ("alarms",), ("doctor",), ("log-level",)]
+    "words", [("status",), ("top", "--once"), ("conditions",), ("doctor",), ("log-level",)]
 )
 def test_commands_show_what_a_sidecar_says_as_text(run: Run, words: tuple[str, ...]) -> None:
-    """Names, states, troubles, alarms, faults, and what the doctor makes of them."""
+    """Names, states, troubles, conditions, faults, and what the doctor makes of them."""
     done = run(*words, carrier=Liar(ANSWERS), columns=400)
 
     assert not done.exception or isinstance(done.exception, SystemExit), done.exception
@@ -145,9 +143,9 @@ def test_the_reason_of_a_refusal_is_shown_as_text(run: Run, words: tuple[str, ..
 
 def test_json_is_exact_and_harmless(run: Run) -> None:
     """Machines get the very names, in letters of ASCII."""
-    done = run("alarms", "--json", carrier=Liar(ANSWERS))
+    done = run("conditions", "--json", carrier=Liar(ANSWERS))
 
-    assert json.loads(done.stdout)[0]["text"] == HOSTILE
+    assert json.loads(done.stdout)[0]["sentence"] == HOSTILE
     assert done.stdout.isascii()
     assert not controls(done.stdout)
 

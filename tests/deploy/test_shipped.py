@@ -18,7 +18,8 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from coordinator.config import from_mapping
-from coordinator.insight.model.alarms import AlarmKind
+from coordinator.core.settings import ConditionThresholds
+from coordinator.insight.model.conditions import TABLE, ConditionKind
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.views import NativeState
 from deploy.check import queries, read_dashboard
@@ -103,18 +104,33 @@ def test_every_alert_has_a_test() -> None:
     assert fired == alerts
 
 
-def test_every_alarm_of_a_sidecar_is_an_alert_of_the_same_name() -> None:
-    """A reader of webhook and Prometheus sees that both are one; their severities agree."""
-    rules = {
-        rule.get("alert"): rule
-        for group in read_yaml("prometheus", "rules.yaml")["groups"]
-        for rule in group["rules"]
-    }
+def alerts() -> dict[str, Any]:
+    """Every alert's rule, by its name without the prefix."""
+    groups = read_yaml("prometheus", "rules.yaml")["groups"]
+    rules = (rule for group in groups for rule in group["rules"] if "alert" in rule)
+    return {rule["alert"].removeprefix("PulsarQuota"): rule for rule in rules}
 
-    assert {f"PulsarQuota{kind.value}": kind.severity.value for kind in AlarmKind} == {
-        f"PulsarQuota{kind.value}": rules[f"PulsarQuota{kind.value}"]["labels"]["severity"]
-        for kind in AlarmKind
-    }
+
+@pytest.mark.parametrize("kind", ConditionKind)
+def test_every_condition_is_an_alert_of_the_same_name_severity_and_remedy(
+    kind: ConditionKind,
+) -> None:
+    """The alert's action begins with the remedy; it may name a label, or where more is said."""
+    rule, row = alerts()[kind.value], TABLE[kind]
+    action = re.sub(r" \{\{.*?\}\}", "", rule["annotations"]["action"])
+
+    assert rule["labels"]["severity"] == row.severity.value
+    assert action.startswith(row.remedy)
+
+
+def test_alerts_and_conditions_have_the_same_thresholds() -> None:
+    """Those of a sidecar that sets none."""
+    near = ConditionThresholds().near_limit_permille / 1000
+    high = ConditionThresholds().certificate_permille / 1000
+
+    for kind in (ConditionKind.GROUP_NEAR_LIMIT, ConditionKind.BACKLOG_NEAR_QUOTA):
+        assert f"> {near}" in alerts()[kind.value]["expr"]
+    assert f"> {high}" in alerts()[ConditionKind.CERTIFICATE_HIGH.value]["expr"]
 
 
 async def test_every_panel_shows_metrics_that_exist() -> None:

@@ -27,7 +27,6 @@ ROUND_S = 0.5
 #: Sidecars notice a silence up to three seconds one after the other: a silent round needs no report.
 HOLD_S = 8.0
 _RECORD_FILE_S = 1.0
-_ALARM_AFTER_S = 1.0
 
 
 class CutOff:
@@ -63,6 +62,5 @@ class CutOff:
             "hold_seconds": HOLD_S,
             "record_dir": str(self.record_dir(broker.name)),
             "record_file_seconds": _RECORD_FILE_S,
-            "alarm_after_seconds": _ALARM_AFTER_S,
         }
         self.sidecars.configure(broker.name, settings)

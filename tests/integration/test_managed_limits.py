@@ -45,7 +45,6 @@ SETTINGS = {
     "cluster_group": CLUSTER,
     "limit_mode": "window",
     "topic_limit_mode": "soft",
-    "alarm_after_seconds": 1.0,
 }
 OTHERS: Mapping[str, Mapping[str, object]] = {
     "broker-2": {"topic_limit_check_seconds": 0.2},
@@ -96,7 +95,7 @@ def batches(moments: Sequence[float], gap_s: float = 0.3) -> list[list[float]]:
     "service-cluster/publish-stops",
     "service-cluster/throttle-count",
     "service-cluster/minute-average",
-    "service-cluster/alarm-throttled",
+    "service-cluster/throttled-seconds",
 )
 def test_the_101st_of_100_messages_in_400_ms_waits_for_600_ms(world: World, figure: Figure) -> None:
     """The example of the service; a client that stood still for a moment begins once more."""
@@ -139,7 +138,7 @@ def test_the_101st_of_100_messages_in_400_ms_waits_for_600_ms(world: World, figu
 
     with Steady(world.sidecars.service_url, {world.topic_of["broker-1"]: 100}) as load:
         load.offers({world.topic_of["broker-1"]: 300})
-        eventually(lambda: alarm(world, "Throttled", world.group), "the alarm of throttled seconds")
+        eventually(lambda: holds(world, "Throttled", world.group), "clients wait: a condition")
 
 
 def hundred_and_one(
@@ -174,12 +173,12 @@ def metric(world: World, broker: str, name: str, **labels: str) -> float:
     )
 
 
-def alarm(world: World, kind: str, subject: str) -> bool:
-    """Whether this alarm is told by any of the sidecars."""
+def holds(world: World, kind: str, subject: str) -> bool:
+    """Whether this condition holds at any of the sidecars."""
     return any(
-        (found["alarm"], found["subject"], found["state"]) == (kind, subject, "firing")
+        (found["condition"], found["subject"]) == (kind, subject)
         for broker in world.topic_of
-        for found in world.get("/quota/v1/alarms", at=broker)
+        for found in world.get("/quota/v1/conditions", at=broker)
     )
 
 
@@ -288,7 +287,7 @@ def pulses_like(consumer: Consumer, row: str, figure: Figure) -> None:
     figure(row, told)
 
 
-@pytest.mark.shows("service-cluster/ratio", "service-cluster/alarm-80")
+@pytest.mark.shows("service-cluster/ratio", "service-cluster/over-80")
 def test_a_specification_is_split_between_production_and_consumption(
     world: World, connect: Connect, measured: Measure, figure: Figure
 ) -> None:
@@ -310,11 +309,11 @@ def test_a_specification_is_split_between_production_and_consumption(
             hold(measured, "800, a quarter of it published", seen, expected, 0.07)
             figure("service-cluster/ratio", f"{written(seen)} of 200 and 600")
 
-            eventually(lambda: alarm(world, "GroupNearLimit", CLUSTER), "the alarm")
+            eventually(lambda: holds(world, "GroupNearLimit", CLUSTER), "the condition")
             eventually(lambda: len(world.get(path)["advice"]) == 2, "advice on both")
             told = [each["sentence"] for each in world.get(path)["advice"]]
             assert [each.split()[0] for each in told] == ["Production", "Consumption"]
-            figure("service-cluster/alarm-80", told[0])
+            figure("service-cluster/over-80", told[0])
     finally:
         for consumer in consumers:
             consumer.close()
@@ -392,7 +391,7 @@ def test_a_soft_limit_stops_a_producer_until_the_second_ends(world: World, figur
     figure("service-partition/soft", f"at most {max(waits_s):.2f} s")
 
 
-@pytest.mark.shows("service-partition/limits", "service-partition/alarm-80")
+@pytest.mark.shows("service-partition/limits", "service-partition/over-80")
 def test_each_partition_has_limits_of_its_own_and_advice(
     world: World, connect: Connect, measured: Measure, figure: Figure
 ) -> None:
@@ -405,10 +404,10 @@ def test_each_partition_has_limits_of_its_own_and_advice(
         with Steady(world.sidecars.service_url, dict.fromkeys(parts, 100)) as load:
             reload(world, broker, partition_publish_rate_in_msgs=100)
             load.offers(dict.fromkeys(parts, 90))
-            eventually(lambda: alarm(world, "PartitionNearLimit", parts[0]), "an alarm")
+            eventually(lambda: holds(world, "PartitionNearLimit", parts[0]), "a condition")
             advised = advice(world, broker, parts[0])
             assert advised["advisedPartitions"] > advised["partitions"] == PARTITIONS
-            figure("service-partition/alarm-80", advised["advice"])
+            figure("service-partition/over-80", advised["advice"])
 
             load.offers(dict.fromkeys(parts, 200))
             reload(

@@ -103,14 +103,12 @@ def escaping(world: World) -> float:
     return float(dict(_RATE.findall(text)).get(world.namespace, 0.0))
 
 
-def alarms(world: World, name: str = BROKER) -> list[dict[str, Any]]:
-    """The alarms of traffic round the gate that fire for the test's namespace."""
+def conditions(world: World, name: str = BROKER) -> list[dict[str, Any]]:
+    """The conditions of traffic round the gate that hold for the test's namespace."""
     return [
         each
-        for each in world.get("/quota/v1/alarms", at=name)
-        if each["alarm"] == "TrafficRoundTheGate"
-        and f" {world.namespace} " in each["subject"]
-        and each["state"] == "firing"
+        for each in world.get("/quota/v1/conditions", at=name)
+        if each["condition"] == "TrafficRoundTheGate" and f" {world.namespace} " in each["subject"]
     ]
 
 
@@ -158,7 +156,7 @@ def test_a_consumer_at_the_brokers_own_port_is_told_to_the_byte(reconciled: Worl
 
 
 def test_readers_that_end_at_once_are_told_as_such(reconciled: World) -> None:
-    """At the broker's own port, each for a few messages; an alarm tells of them while they go on."""
+    """At the broker's own port, each for a few messages; a condition while they go on."""
     topic = reconciled.topic_of[BROKER]
     with closing(own_port(reconciled)) as client, closing(at_gates(reconciled)) as through:
         producer = through.create_producer(topic, batching_enabled=False)
@@ -171,22 +169,22 @@ def test_readers_that_end_at_once_are_told_as_such(reconciled: World) -> None:
                 reader.read_next(30_000)
             reader.close()
             subject = f"{BROKER} (ended subscriptions) Dispatch"
-            told = reconciled.get("/quota/v1/alarms", at=BROKER)
-            return any(each["subject"] == subject and each["state"] == "firing" for each in told)
+            told = reconciled.get("/quota/v1/conditions", at=BROKER)
+            return any(each["subject"] == subject for each in told)
 
-        eventually(read_and_end, "the alarm fires")
+        eventually(read_and_end, "the condition holds")
 
 
 @pytest.mark.parametrize("local_name", ["__change_events", "__transaction_buffer_snapshot"])
 def test_a_producer_of_a_system_topic_at_the_brokers_own_port_is_told(
     reconciled: World, local_name: str
 ) -> None:
-    """By its namespace, to the byte, with an alarm; no name exempts it."""
+    """By its namespace, to the byte, as a condition; no name exempts it."""
     topic = f"persistent://{reconciled.namespace}/{local_name}"
     name = reconciled.topics.owner(topic).name
     with closing(own_port(reconciled, name)) as client:
         with Publishing(client, topic):
-            eventually(lambda: bool(alarms(reconciled, name)), "the alarm fires")
+            eventually(lambda: bool(conditions(reconciled, name)), "the condition holds")
         counted = reconciled.topics.counters(topic)
         expected = (counted.messages_in, counted.bytes_in)
         eventually(
@@ -281,7 +279,7 @@ def ended(world: World) -> int:
     return sum(row["bytes"] for row in rows if row["namespace"] == "(ended subscriptions)")
 
 
-def test_bus_topics_are_told_without_an_alarm(reconciled: World) -> None:
+def test_bus_topics_are_told_and_are_no_condition(reconciled: World) -> None:
     """Sidecars speak there at the brokers' own ports, so what passes there is shown as their row."""
     name = reconciled.topics.owner(reconciled.sidecars.bus_topics[0]).name
 
@@ -292,12 +290,12 @@ def test_bus_topics_are_told_without_an_alarm(reconciled: World) -> None:
     eventually(lambda: rows().keys() == {"Publish", "Dispatch"}, "the bus is told")
     assert not any(row["escaping"] for row in rows().values())
     assert not any(
-        "(bus" in each["subject"] for each in reconciled.get("/quota/v1/alarms", at=name)
+        "(bus" in each["subject"] for each in reconciled.get("/quota/v1/conditions", at=name)
     )
 
 
 def test_a_topic_whose_name_keeps_it_out_of_the_metrics_is_told(reconciled: World) -> None:
-    """One with a line feed; by its namespace and an alarm, at the broker that has it."""
+    """One with a line feed; by its namespace and as a condition, at the broker that has it."""
     topic = f"non-persistent://{reconciled.namespace}/one\ntwo"
     with closing(own_port(reconciled)) as client:
         client.create_producer(topic).send(b"x")
@@ -307,9 +305,9 @@ def test_a_topic_whose_name_keeps_it_out_of_the_metrics_is_told(reconciled: Worl
 
 
 def tells_uncounted(world: World, name: str) -> bool:
-    """Whether a sidecar tells that it does not see all topics of the test's namespace, and alarms."""
+    """Whether a sidecar tells that it misses topics of the test's namespace, as a condition, too."""
     found = world.get("/quota/v1/reconciliation", at=name)["uncounted"]
-    subjects = [each["subject"] for each in alarms(world, name)]
+    subjects = [each["subject"] for each in conditions(world, name)]
     told = [each["namespace"] for each in found]
     return world.namespace in told and f"{name} {world.namespace} uncounted" in subjects
 
@@ -356,16 +354,22 @@ def overview_rate(world: World) -> float:
 
 @pytest.mark.verify
 def test_traffic_round_a_gate_is_told_within_ten_seconds(reconciled: World) -> None:
-    """By metric, alarm and doctor, within a tenth of its rate; and nothing before."""
+    """By metric, condition and doctor, within a tenth of its rate; and nothing before."""
     world = reconciled
     world.limit(publishRateInMsgs=10_000)
     with world.load({BROKER: RATE}):
         time.sleep(SEEN_WITHIN_S)
-        assert (escaping(world), alarms(world), examined(world)) == (0.0, [], [])
+        assert (escaping(world), conditions(world), examined(world)) == (0.0, [], [])
         with clients_round_the_gate(world, RATE):
-            eventually(lambda: escaping(world) > 0 and alarms(world) != [], "told", SEEN_WITHIN_S)
-            (alarm,) = alarms(world)
-            assert world.namespace in alarm["text"]
+            eventually(
+                lambda: (
+                    escaping(world) > 0
+                    and [world.namespace in each["sentence"] for each in conditions(world)]
+                    == [True]
+                ),
+                "told",
+                SEEN_WITHIN_S,
+            )
             # A busy machine sends, and counts, now more and now less.
             rate = RATE * bytes_per_message(world)
             for place in (escaping, examined_rate, overview_rate):

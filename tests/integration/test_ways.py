@@ -27,7 +27,7 @@ from deploy.local.state import Broker
 from tests.admin_api.keys import SECRET, token
 from tests.gate.server.test_tls import make_certificate
 from tests.integration.functions import copying
-from tests.integration.test_reconciliation import OFTEN, alarms, escaping, examined
+from tests.integration.test_reconciliation import OFTEN, conditions, escaping, examined
 from tests.integration.world import TENANT, World, eventually, make_world
 from tests.pulsar_version import pulsar_version
 
@@ -230,7 +230,7 @@ def held(world: World, name: str) -> None:
 def assert_told(world: World) -> None:
     """The traffic round the gate of broker-1 is told within ten seconds, and the doctor names it."""
     eventually(
-        lambda: escaping(world) > 0 and bool(alarms(world)),
+        lambda: escaping(world) > 0 and bool(conditions(world)),
         "the traffic round the gate is told",
         timeout_s=10.0,
     )
@@ -262,7 +262,7 @@ def test_pulsars_proxy_before_gates_keeps_the_limit_and_its_clients_roles(
             bob.create_producer(topic)
         with Publishing(alice, topic):
             held(ways, "broker-2")
-        assert alarms(ways) == []
+        assert conditions(ways) == []
 
 
 def test_a_proxy_that_finds_brokers_by_itself_goes_round_and_is_told(

@@ -32,8 +32,8 @@ from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from tests.integration.cut_off import ROUND_S, SEVERED, STALLED, CutOff
 from tests.integration.told import (
+    conditions,
     dropped_at,
-    firing,
     is_ready,
     members,
     refusal,
@@ -177,7 +177,7 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
             assert certificate["most"] > LIMIT
             assert "broker-2 was not heard for long" in certificate["sentence"]
             eventually(
-                lambda: ("BusSilent", "broker-1") in firing(balanced, "broker-1"), "an alarm"
+                lambda: ("BusSilent", "broker-1") in conditions(balanced, "broker-1"), "a condition"
             )
             balanced.comes_to(lambda rates: 80 < rates["broker-1"] < 120, "its equal part")
         eventually(lambda: all_ready(balanced), "all is well")
@@ -264,7 +264,7 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
             series = 'pulsar_quota_trouble{pulsar_quota_trouble="ZOOKEEPER_LOST"}'
             assert sample(hold, "broker-1", series) == 1
             eventually(
-                lambda: ("ZooKeeperLost", "broker-1") in firing(hold, "broker-1"), "an alarm"
+                lambda: ("ZooKeeperLost", "broker-1") in conditions(hold, "broker-1"), "a condition"
             )
             for world in (stop, strict):
                 world.comes_to(lambda rates: rates["broker-1"] == 0, "nothing")
@@ -281,7 +281,7 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
 def test_a_dead_peers_share_returns_and_who_comes_back_begins_with_its_reserve(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:
-    """An alarm and an event name it, no member row does; reborn it learns, holding its reserve."""
+    """A condition and an event name it, no member row does; reborn it learns, holding its reserve."""
     world = limited(worlds())
     with world.load({"broker-1": MUCH, "broker-3": MUCH}):
         for name in ("broker-1", "broker-3"):
@@ -290,7 +290,7 @@ def test_a_dead_peers_share_returns_and_who_comes_back_begins_with_its_reserve(
         world.sidecars.end("broker-3", signal.SIGKILL)
         wait_for_limit(world, "broker-1", ALL)
         assert "broker-3" not in members(world, "broker-1")
-        eventually(lambda: ("PeerLost", "broker-3") in firing(world, "broker-1"), "an alarm")
+        eventually(lambda: ("PeerLost", "broker-3") in conditions(world, "broker-1"), "a condition")
         wait_for_note(world, "broker-1", "left", "broker-3 left")
 
         earlier = set(recorded_files(cut_off, "broker-3", "limits"))

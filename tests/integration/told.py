@@ -1,4 +1,4 @@
-"""The answers of a sidecar: limits, health, readiness, metrics, alarms, events."""
+"""The answers of a sidecar: limits, health, readiness, metrics, conditions, events."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def sample(world: World, name: str, series: str) -> float | None:
     return float(found[0].rpartition(" ")[2]) if found else None
 
 
-def firing(world: World, name: str) -> set[tuple[str, str]]:
-    """Kinds and subjects of the alarms that fire at a sidecar."""
-    alarms = world.get("/quota/v1/alarms", at=name)
-    return {(each["alarm"], each["subject"]) for each in alarms if each["state"] == "firing"}
+def conditions(world: World, name: str) -> set[tuple[str, str]]:
+    """Kinds and subjects of the conditions that hold at a sidecar."""
+    found = world.get("/quota/v1/conditions", at=name)
+    return {(each["condition"], each["subject"]) for each in found}
 
 
 def members(world: World, name: str) -> dict[str, int]:

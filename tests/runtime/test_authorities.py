@@ -15,11 +15,8 @@ import pytest
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.relay import HttpBrokerRelay
-from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.gate.server.tls import ServerCertificate, TlsFiles
-from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
-from coordinator.insight.model.outside import Notice
 from coordinator.ports import RelayedRequest
 from coordinator.runtime import client_tls
 from coordinator.runtime.client_tls import machine_trust
@@ -67,14 +64,6 @@ async def by_relay(url: str) -> None:
         await answer.close()
 
 
-async def by_webhook(url: str) -> None:
-    """An alarm."""
-    async with WebhookReceiver(url, cluster="test") as receiver:
-        await receiver.tell(
-            [Notice(AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone"), began_ms=1)]
-        )
-
-
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
     """Read the machine's authorities again in each test."""
@@ -83,7 +72,7 @@ def read_anew() -> Iterator[None]:
     client_tls._machine_trust.cache_clear()
 
 
-@pytest.mark.parametrize("ask", [by_admin, by_backlogs, by_relay, by_webhook])
+@pytest.mark.parametrize("ask", [by_admin, by_backlogs, by_relay])
 async def test_authorities_of_the_machine_are_trusted(
     ask: Callable[[str], Awaitable[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

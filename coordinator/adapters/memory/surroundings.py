@@ -1,4 +1,4 @@
-"""Clock, membership, bus, broker and alarm receiver in memory: deterministic, for tests and one process.
+"""Clock, membership, bus and broker in memory: deterministic, for tests and one process.
 
 Each thing that several sidecars share is an object of its own here. A `MemoryEnsemble` stands for
 ZooKeeper's membership and a `MemoryTopic` for the bus topic: give the same one to several adapters and
@@ -12,18 +12,16 @@ the real one does, so that publishing never re-enters a listener. The store: `st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.topics import TopicName
-from coordinator.insight.model.outside import Notice
 from coordinator.ports import (
     BrokerUnreachable,
     BusHealth,
     Clock,
     Confirmation,
-    ReceiverUnreachable,
     StoreUnreachable,
 )
 from coordinator.wire.documents import validate_name
@@ -274,18 +272,3 @@ class MemoryBrokerAdmin:
     def _check_answering(self) -> None:
         if not self.answering:
             raise BrokerUnreachable("the broker was made to fall silent")
-
-
-class MemoryReceiver:
-    """`coordinator.ports.AlarmReceiver` that keeps its notices."""
-
-    def __init__(self) -> None:
-        self.taken: list[Notice] = []
-        #: Whether it accepts notices.
-        self.away = False
-
-    async def tell(self, notices: Sequence[Notice]) -> None:
-        """Keep notices; raises ReceiverUnreachable."""
-        if self.away:
-            raise ReceiverUnreachable("it is away")
-        self.taken += notices

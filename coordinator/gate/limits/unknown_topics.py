@@ -1,8 +1,8 @@
 """Topics whose names the gate does not know: those of a domain that a later Pulsar may bring.
 
 Such a name has no tenant and no namespace that the gate could read, so no group of theirs limits its
-traffic. It is refused, unless the operator lets it pass (`unknown_topics = "alarm"`): then it counts
-against the group of all traffic and the broker's own limit, and here, which raises an alarm.
+traffic. It is refused, unless the operator lets it pass (`unknown_topics = "pass"`): then it counts
+against the group of all traffic and the broker's own limit, and here: the condition UnknownTopics.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def gate(
                 basic=config.gate_basic_roles,
                 proxy_roles=frozenset(config.gate_proxy_roles),
             ),
-            unknown_topics_pass=config.unknown_topics == "alarm",
+            unknown_topics_pass=config.unknown_topics == "pass",
             kept_sockets=kept_sockets,
             connections=ConnectionLimits(
                 descriptors.connections_max(config.gate_connections_max),

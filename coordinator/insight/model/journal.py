@@ -18,7 +18,6 @@ from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
 from coordinator.core.state import CoordinatorState
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS
-from coordinator.insight.model.alarms import AlarmTransition
 from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.settling import GroupStatus
 
@@ -39,8 +38,6 @@ class NoteKind(Enum):
     THROTTLED = "throttled"
     RELEASED = "released"
     SETTLED = "settled"
-    ALARM = "alarm"
-    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +104,6 @@ class Journal:
         if before.standing is GroupStatus.CONVERGING and row.standing is GroupStatus.SETTLED:
             seconds = (now_ns - before.since_ns) / 1_000_000_000
             self._note(NoteKind.SETTLED, row.group, f"settled after {seconds:.1f} s", now_ns)
-
-    def turned(self, turn: AlarmTransition, now_ns: int) -> None:
-        """Note an alarm that began to fire, or is over."""
-        sighting = turn.alarm.sighting
-        kind = NoteKind.ALARM if turn.begins else NoteKind.OVER
-        text = sighting.text if turn.begins else f"over: {sighting.text}"
-        self._note(kind, sighting.subject, f"{sighting.kind.value}: {text}", now_ns)
 
     def _compare_members(self, members: dict[str, Member], now_ns: int) -> None:
         before, self._members = self._members, members

@@ -1,15 +1,13 @@
-"""The ports for operations and alarms, as protocols; adapters implement them.
+"""The ports for operations, as protocols; adapters implement them.
 
 The rules are those of ``coordinator.ports``: answer or raise, no type of a library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.insight.model.alarms import AlarmCondition
 from coordinator.insight.model.operations import Operation
 
 OPERATIONS_LENGTH = 1_000
@@ -66,31 +64,4 @@ class OperationRecorder(Protocol):
 
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
         """An operation, accepted `at_ms` milliseconds after 1970, came to another stage."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """One alarm, as a receiver gets it.
-
-    Args:
-        sighting: the condition as it was last.
-        began_ms: when it was first true, in milliseconds since 1970.
-        ended_ms: when it ceased to be true; None while it fires.
-    """
-
-    sighting: AlarmCondition
-    began_ms: int
-    ended_ms: int | None = None
-
-
-class AlarmReceiver(Protocol):
-    """Takes notices; the same one may come again, by another sidecar or after a failure."""
-
-    async def tell(self, notices: Sequence[Notice]) -> None:
-        """Hand notices over; returns when they were taken.
-
-        Raises:
-            ReceiverUnreachable: they were not taken, or the outcome is unknown.
-        """
         ...

@@ -1,1 +1,1 @@
-"""Sample the core, keep the samples, and report alarms."""
+"""Sample the core, keep the samples, and the conditions that hold."""

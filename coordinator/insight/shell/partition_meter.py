@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Traffic
-from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
 from coordinator.insight.model.specification import ADVISED
 from coordinator.ports import Clock
@@ -20,8 +20,8 @@ from coordinator.ports import Clock
 _PERIOD_S: Final = 0.2
 """The interval between counts: at most a fifth of a second's traffic falls into the next one."""
 
-MAX_SIGHTED: Final = 1_000
-"""Partitions whose alarm is reported, the busiest first; more would say no more than these."""
+MAX_PARTITIONS: Final = 1_000
+"""Partitions that have a condition, the busiest first; more would say no more than these."""
 
 _UNLIMITED_PERIOD_S: Final = 1.0
 """The interval while there is nothing to count."""
@@ -122,12 +122,14 @@ class PartitionMeter:
         views = self._views(self._limits, self._clock.now_ns())
         return tuple(view for view in views if view.used > ADVISED)
 
-    def conditions(self, _now_ns: int) -> Iterator[AlarmCondition]:
-        """Yield the alarms of partitions near their limit."""
-        for view in self.near_limit()[:MAX_SIGHTED]:
+    def conditions(self, _now_ns: int) -> Iterator[Condition]:
+        """Yield the conditions of partitions near their limit."""
+        for view in self.near_limit()[:MAX_PARTITIONS]:
             if view.busiest is not None:
-                text = f"{view.topic} uses {view.used:.0%} of its {view.busiest.value} in a second"
-                yield AlarmCondition(AlarmKind.PARTITION_NEAR_LIMIT, view.topic, text)
+                sentence = (
+                    f"{view.topic} uses {view.used:.0%} of its {view.busiest.value} in a second"
+                )
+                yield Condition(ConditionKind.PARTITION_NEAR_LIMIT, view.topic, sentence)
 
     def _views(self, limits: Rates, now_ns: int) -> tuple[PartitionView, ...]:
         found = []

@@ -2,8 +2,8 @@
 
 One pass over all groups takes a second; with more than `_COLUMNS_PER_SECOND` columns (participants, over
 all groups) a pass takes as many seconds more, so that watching never costs more than about two hundredths
-of the coordinator's loop. Alarms are checked when a pass ends. A pass that fails is counted and left out:
-the views must not cost the traffic.
+of the coordinator's loop. Conditions are those of the last whole pass. A pass that fails is counted and
+left out: the views must not cost the traffic.
 
 Most groups *rest*: they have no participants, and nothing was decided on them since the last sample.
 Their state is then that of the last sample, so only this fact is noted.
@@ -21,13 +21,15 @@ from coordinator.core.events import Event
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.alarm_conditions import AlarmConditions
-from coordinator.insight.model.alarms import AlarmCondition, Alarms
 from coordinator.insight.model.backlog_conditions import BacklogConditions
 from coordinator.insight.model.board import Board
+from coordinator.insight.model.conditions import Condition, Conditions
 from coordinator.insight.model.decision_history import DecisionHistory
+from coordinator.insight.model.group_conditions import GroupConditions
 from coordinator.insight.model.journal import Journal
+from coordinator.insight.model.lost_peers import LostPeers
 from coordinator.insight.model.preview import DimensionPreview, preview
+from coordinator.insight.model.sidecar_conditions import sidecar_conditions
 from coordinator.insight.model.story import GroupStory, StimulusLog
 from coordinator.ports import Clock
 from coordinator.runtime.supervision import TaskSupervisor
@@ -83,15 +85,17 @@ class Sampler:
         self.journal = Journal()
         self.stimuli = StimulusLog()
         self.decisions = DecisionHistory()
-        self.alarms = Alarms(state.settings.alarms)
-        #: Each yields further conditions for alarms, at the end of each pass.
-        self.also_seen: list[Callable[[int], Iterable[AlarmCondition]]] = []
-        self._conditions = AlarmConditions(state.settings.alarms)
+        #: The conditions at the end of the last pass.
+        self.conditions = Conditions()
+        #: Each yields further conditions, at the end of each pass.
+        self.further: list[Callable[[int], Iterable[Condition]]] = []
+        self._lost = LostPeers()
+        self._group_conditions = GroupConditions(state.settings.thresholds)
         #: The groups without participants at the last sample, with their facts.
         self._resting: dict[str, _Facts] = {}
         #: Backlogs as of the last check, until they are looked at; and what was the case with them then.
         self._checked: tuple[BacklogView, ...] | None = None
-        self._backlogs: list[AlarmCondition] = []
+        self._backlogs: list[Condition] = []
 
     def now_ns(self) -> int:
         """Return the time that ages count from."""
@@ -114,7 +118,7 @@ class Sampler:
         now_ns = self._clock.now_ns()
         self.stimuli.handled(event, self._state, now_ns)
         self.journal.handled(event, self._state, now_ns)
-        self._conditions.handled(event, self._state, now_ns)
+        self._lost.handled(event, self._state, now_ns)
 
     def backlogs_checked(self, views: tuple[BacklogView, ...]) -> None:
         """Take over the checked backlogs of the own broker."""
@@ -135,27 +139,27 @@ class Sampler:
         groups = self._state.groups or {}
         self.board.begin(groups.keys())
         self.decisions.begin(groups.keys())
+        self._group_conditions.begin(groups.keys())
         if not self._resting.keys() <= groups.keys():
             self._resting = {name: facts for name, facts in self._resting.items() if name in groups}
         mentioned = await self._mentioned()
-        sightings: list[AlarmCondition] = []
+        found: list[Condition] = []
         columns = 0.0
         for name in sorted(groups):
             if name not in mentioned and self._has_rested(name):
                 columns += 1 / _RESTING_PER_COLUMN
             else:
-                columns += self._look_at(name, sightings)
+                columns += self._look_at(name, found)
             if columns >= _COLUMNS_PER_STEP:
                 columns = 0.0
                 await asyncio.sleep(0)
         await self._look_at_backlogs()
         now_ns = self._clock.now_ns()
-        sightings += self._conditions.of_sidecar(self._state, now_ns)
-        sightings += self._backlogs
-        for also in self.also_seen:
-            sightings += also(now_ns)
-        for turn in self.alarms.look(sightings, now_ns):
-            self.journal.turned(turn, now_ns)
+        found += sidecar_conditions(self._state, self._lost.at(now_ns), now_ns)
+        found += self._backlogs
+        for conditions in self.further:
+            found += conditions(now_ns)
+        self.conditions = Conditions.of(found)
         self._pass_ended_ns = now_ns
 
     async def _look_at_backlogs(self) -> None:
@@ -163,7 +167,7 @@ class Sampler:
         if views is None:
             return
         settings = self._state.settings
-        conditions = BacklogConditions(settings.broker, settings.alarms)
+        conditions = BacklogConditions(settings.broker, settings.thresholds)
         for number, view in enumerate(views, 1):
             conditions.look_at(view)
             if not number % _TOPICS_PER_STEP:
@@ -198,7 +202,7 @@ class Sampler:
         decision = self._state.decider.decisions.get((name, Dimension.PUBLISH_MESSAGES))
         return _Facts(group, decision, self._state.lifecycle)
 
-    def _look_at(self, name: str, sightings: list[AlarmCondition]) -> int:
+    def _look_at(self, name: str, found: list[Condition]) -> int:
         """Sample one group; return the cost in columns."""
         facts = self._facts(name)
         self._resting.pop(name, None)
@@ -209,7 +213,7 @@ class Sampler:
             return 0
         self.journal.sampled(before, row, now_ns)
         self.decisions.sampled(self._state, name, now_ns)
-        sightings += self._conditions.of_group(self._state, row, now_ns)
+        found += self._group_conditions.of_group(self._state, row, now_ns)
         if facts is not None and not row.is_used:
             self._resting[name] = facts
         return 1 + sum(each.participants for each in row.dimensions.values())

@@ -1,4 +1,4 @@
-"""Raises an alarm while clients use topics whose names the gate does not know."""
+"""Yield a condition while clients use topics whose names the gate does not know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.gate_views import UnknownTopicsView
 
 ASKED_EVERY_S: Final = 2.0
@@ -44,12 +44,12 @@ class UnknownTopicsWatch:
         """Ask once."""
         self._seen = await self._gate.unknown_topics()
 
-    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
+    def conditions(self, _now_ns: int) -> Iterator[Condition]:
         """Yield the condition, while a producer or consumer of such a topic is connected."""
         if self._seen.participants:
             names = ", ".join(self._seen.names[-_NAMED:])
-            yield AlarmCondition(
-                AlarmKind.UNKNOWN_TOPICS,
+            yield Condition(
+                ConditionKind.UNKNOWN_TOPICS,
                 self._broker,
                 f"{self._seen.participants} producers and consumers at {self._broker} use topics of "
                 f"unknown names, such as {names}; {self._seen.messages:,} messages have passed",

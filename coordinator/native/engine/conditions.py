@@ -33,7 +33,7 @@ _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class NativeCondition:
     """A condition that holds now.
 
     Args:
@@ -88,7 +88,7 @@ class Observed:
     strict: tuple[str, ...] = ()
 
 
-def conditions(seen: Observed, now_ns: int) -> Iterator[Condition]:
+def conditions(seen: Observed, now_ns: int) -> Iterator[NativeCondition]:
     """Yield all conditions that hold, the worst first."""
     yield from _of_connection(seen)
     if seen.facts is not None:
@@ -98,33 +98,35 @@ def conditions(seen: Observed, now_ns: int) -> Iterator[Condition]:
             f"{stranger.producer} writes in the name of {stranger.broker} on the topic of entries"
         )
         fix = "find who it is and take away its permission to produce on pulsar/system; it is out-written"
-        yield Condition("stranger", text, fix)
+        yield NativeCondition("stranger", text, fix)
     if seen.unsteered:
         text = (
             f"they report their use and have no sidecar, so they get equal parts, whatever they want: "
             f"{_listed(seen.unsteered)}"
         )
         fix = "start a sidecar beside each (native, or gate+native), or find who writes in their names"
-        yield Condition("unsteered", text, fix)
+        yield NativeCondition("unsteered", text, fix)
     if seen.forgotten:
         text = f"a broker forgot what is attached, and lets whole records pass: {_listed(seen.forgotten)}"
         fix = "none is needed: it is attached again; if it stays, look into the broker's log"
-        yield Condition("forgotten", text, fix)
+        yield NativeCondition("forgotten", text, fix)
     if seen.overflowing:
         text = f"more passes than the broker's limiter would let: {_listed(seen.overflowing)}"
         fix = (
             "none at first: they are attached again, as topics that the broker loaded before it knew the "
             "group have no limiter; if it stays, look for batches that are larger than the limit"
         )
-        yield Condition("overflow", text, fix)
+        yield NativeCondition("overflow", text, fix)
     recent = sorted(name for name, at in seen.edited.items() if now_ns - at < _EDIT_TOLD_NS)
     if recent:
         text = f"changed in Pulsar by others and set again: {_listed(recent)}"
-        yield Condition("edited", text, "change groups and attachments through the sidecars' API")
+        yield NativeCondition(
+            "edited", text, "change groups and attachments through the sidecars' API"
+        )
     if seen.foreign:
         pairs = [f"{name} ({group})" for name, group in sorted(seen.foreign.items())]
         text = f"attached in Pulsar to groups that are not known here, and left there: {_listed(pairs)}"
-        yield Condition(
+        yield NativeCondition(
             "foreign", text, "import them (pulsar-quota import), or detach them in Pulsar"
         )
     if seen.strict:
@@ -133,55 +135,59 @@ def conditions(seen: Observed, now_ns: int) -> Iterator[Condition]:
             f"{_listed(seen.strict)}"
         )
         fix = "set overshootPolicy to balanced, or put a gate before the broker (enforcement_path)"
-        yield Condition(STRICT_HERE, text, fix)
+        yield NativeCondition(STRICT_HERE, text, fix)
     if seen.cannot:
         text = f"limited, and not by brokers: {_listed(seen.cannot)}"
-        yield Condition(NOT_NATIVE, text, "put a gate before the broker, or take the limit away")
+        yield NativeCondition(
+            NOT_NATIVE, text, "put a gate before the broker, or take the limit away"
+        )
 
 
-def _of_connection(seen: Observed) -> Iterator[Condition]:
+def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
     if not seen.health.connected and seen.health.reason:
         fix = (
             "the sidecar's role must be allowed to produce and consume on pulsar/system; see bus_*"
         )
-        yield Condition("topic", f"entries cannot be written: {seen.health.reason}", fix)
+        yield NativeCondition("topic", f"entries cannot be written: {seen.health.reason}", fix)
     if seen.admin_error:
         fix = "broker_web_url must answer, and broker_token_file hold a super-user's token"
-        yield Condition("admin", f"the broker's admin REST cannot be used: {seen.admin_error}", fix)
+        yield NativeCondition(
+            "admin", f"the broker's admin REST cannot be used: {seen.admin_error}", fix
+        )
     if seen.counters_error:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file"
-        yield Condition("counters", f"counters cannot be read: {seen.counters_error}", fix)
+        yield NativeCondition("counters", f"counters cannot be read: {seen.counters_error}", fix)
     if seen.uncounted:
         text = (
             "topics have names that the broker's metrics cannot hold (a line feed, or a backslash at the "
             f"end), so their demand is not seen: {_listed(seen.uncounted)}"
         )
         fix = "delete those topics; the broker limits them all the same"
-        yield Condition("uncounted", text, fix)
+        yield NativeCondition("uncounted", text, fix)
 
 
-def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[Condition]:
+def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[NativeCondition]:
     if facts.transport != TRANSPORT:
         text = "the broker reads no entries, so each broker lets the whole record pass"
-        yield Condition(
+        yield NativeCondition(
             "transport", text, f"set resourceUsageTransportClassName={TRANSPORT} in broker.conf"
         )
         return
     if facts.interval_s > SLOW_INTERVAL_S:
         text = f"a limit reaches the broker once in {facts.interval_s} s only"
         fix = "set resourceUsageTransportPublishIntervalInSecs=1 in broker.conf"
-        yield Condition("interval", text, fix)
+        yield NativeCondition("interval", text, fix)
     expected_ns = _SPEAKS_WITHIN * facts.interval_s * NANOS_PER_SECOND + _GRACE_NS
     since_ns = seen.steered_since_ns
     if since_ns is not None and now_ns - max(since_ns, seen.spoke_ns or 0) > expected_ns:
         text = f"nothing is heard of the broker in the name of {facts.service_url}"
         fix = "look whether it runs, and whether that is what it reports as; see native_service_url"
-        yield Condition("silent", text, fix)
+        yield NativeCondition("silent", text, fix)
     if abs(seen.skew_ns) > facts.interval_s * NANOS_PER_SECOND:
         apart = seen.skew_ns / NANOS_PER_SECOND
         text = f"the clocks of broker and sidecar are {apart:+.1f} s apart"
         fix = "keep clocks with NTP; entries that seem older than two intervals are dropped by brokers"
-        yield Condition("clock", text, fix)
+        yield NativeCondition("clock", text, fix)
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> str:

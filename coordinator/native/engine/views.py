@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.core.model import Dimension, MonitoringClass, Unit
-from coordinator.native.engine.conditions import Condition
+from coordinator.native.engine.conditions import NativeCondition
 from coordinator.native.engine.group import NativeView
 from coordinator.native.engine.outside import TopicHealth
 
@@ -45,7 +45,7 @@ class NativeState:
     polled_topics: int
     poll_s: float
     groups: tuple[NativeView, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[NativeCondition, ...]
 
     def slack(self, group: str, dimension: Dimension) -> str:
         """Return what enforces a group's limit at this broker, and the slack of the broker's limiter.

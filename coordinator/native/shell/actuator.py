@@ -29,7 +29,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import TopicName
 from coordinator.core.transfer.policies import STRICT
-from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,
@@ -41,7 +41,7 @@ from coordinator.insight.model.gate_views import (
     UnknownTopicsView,
 )
 from coordinator.native.engine.beyond import beyond_brokers
-from coordinator.native.engine.conditions import NOT_NATIVE, Condition, Observed, conditions
+from coordinator.native.engine.conditions import NOT_NATIVE, NativeCondition, Observed, conditions
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import BrokerCounters, EntryTopic, NativeAdmin
 from coordinator.native.engine.steering import Steering
@@ -168,7 +168,7 @@ class NativeActuator:
         """The interval of the broker's own limiter; None until the broker has told it."""
         return self._steering.interval_s if self._seen.facts is not None else None
 
-    def conditions(self, now_ns: int) -> tuple[Condition, ...]:
+    def conditions(self, now_ns: int) -> tuple[NativeCondition, ...]:
         """Return the conditions that keep it from being exact."""
         seen = self._seen
         seen.health = self._topic.health()
@@ -177,12 +177,16 @@ class NativeActuator:
         seen.unsteered = self._steering.unsteered(now_ns)
         return tuple(conditions(seen, now_ns))
 
-    def sightings(self, now_ns: int) -> Iterator[AlarmCondition]:
-        """Yield conditions for alarms; limits that no broker can enforce fire at once and for good."""
+    def inexact(self, now_ns: int) -> Iterator[Condition]:
+        """Yield what to show an operator; limits that no broker can enforce are no news to him."""
         for found in self.conditions(now_ns):
             if found.code != NOT_NATIVE:
-                text = f"{self._broker}: {found.text}"
-                yield AlarmCondition(AlarmKind.NATIVE_INEXACT, f"{self._broker} {found.code}", text)
+                yield Condition(
+                    ConditionKind.NATIVE_INEXACT,
+                    f"{self._broker} {found.code}",
+                    f"{self._broker}: {found.text}",
+                    found.fix,
+                )
 
     # Instructions to a gate.
 

@@ -3,13 +3,13 @@
 Nothing is exempt by its name. Brokers themselves write a little without a client, to any namespace: 175
 bytes for a change of a topic's policies, 80 bytes for a health check, as much again for each broker
 that reads it; and compaction reads its topic twice, by a subscription that any client may name (4.2.4).
-This is counted and shown like all else; what is below `SMALL`, a stated rate, goes without an alarm.
-The row `BUS` has no alarm, as all its traffic goes round gates by design: what others than sidecars
-publish there is dropped and told by the alarm ForeignReports.
+This is counted and shown like all else; what is below `SMALL`, a stated rate, is no condition.
+The row `BUS` is no condition, as all its traffic goes round gates by design: what others than sidecars
+publish there is dropped and told by the alert ForeignReports.
 
 Bounds: at most `ACCOUNTS_MAX` accounts; an idle one makes room for a new one, and a row without room is
 not reconciled and counted (`left_out`). At most `SERIES_MAX` rows have totals of their own; what
-escapes in further ones is told as `OTHERS`, without an alarm.
+escapes in further ones is told as `OTHERS`, without a condition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from coordinator.core.model import Attachments, MonitoringClass
-from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.printable import printable
 from coordinator.insight.model.reconciliation_views import (
     EscapedTraffic,
@@ -47,7 +47,7 @@ SERIES_MAX: Final = 1_000
 """The most rows with totals of their own."""
 
 SMALL: Final = 1_000
-"""Bytes per second below which escaped traffic goes without an alarm; brokers write some themselves."""
+"""Bytes per second below which escaped traffic is no condition; brokers write some themselves."""
 
 STEP: Final = 200
 """Accounts that are read before other tasks run: about 2 ms."""
@@ -227,16 +227,16 @@ class Reconciliation:
         self._recorded = dict(self._totals)
         return tuple(found)
 
-    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
-        """Yield the conditions for alarms."""
-        kind = AlarmKind.TRAFFIC_ROUND_THE_GATE
+    def conditions(self, _now_ns: int) -> Iterator[Condition]:
+        """Yield the conditions that hold as of the last reading."""
+        kind = ConditionKind.TRAFFIC_ROUND_THE_GATE
         for row, rate in self._rates.items():
             if row[0] != BUS:
                 subject = f"{self.broker} {row[0]} {row[1].value}"
-                yield AlarmCondition(kind, subject, f"{self.broker}: {sentence_of(row, rate)}")
+                yield Condition(kind, subject, f"{self.broker}: {sentence_of(row, rate)}")
         for namespace in self.uncounted:
-            text = f"{self.broker}: {uncounted_view(namespace).sentence}"
-            yield AlarmCondition(kind, f"{self.broker} {namespace} uncounted", text)
+            sentence = f"{self.broker}: {uncounted_view(namespace).sentence}"
+            yield Condition(kind, f"{self.broker} {namespace} uncounted", sentence)
 
     def rates(self) -> Mapping[Row, Rate]:
         """Return the rates that escape now, by resource group and class."""

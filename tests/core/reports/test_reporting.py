@@ -107,7 +107,7 @@ def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -
     assert cluster.limit_of("b2") == 1500
 
 
-def test_one_lost_report_is_no_alarm_and_is_healed(cluster: Cluster) -> None:
+def test_one_lost_report_degrades_no_sidecar_and_is_healed(cluster: Cluster) -> None:
     """The next rounds repeat every change; no sidecar becomes DEGRADED."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)

@@ -39,7 +39,7 @@ def test_what_is_not_specified_is_not_limited() -> None:
     assert Specification.of(Rates()) == Specification(None, None)
 
 
-@pytest.mark.shows("service-cluster/alarm-80")
+@pytest.mark.shows("service-cluster/over-80")
 def test_above_four_fifths_more_is_advised() -> None:
     """To what would leave the same use at four fifths."""
     limits = Specification(20_000, None).limits()
@@ -56,7 +56,7 @@ def test_above_four_fifths_more_is_advised() -> None:
     ("used", "limit", "partitions"),
     [(800, 1_000, 1), (801, 1_000, 2), (5_000, 1_000, 7), (0, 5, 1)],
 )
-@pytest.mark.shows("service-partition/alarm-80")
+@pytest.mark.shows("service-partition/over-80")
 def test_partitions_are_advised_so_that_each_uses_four_fifths(
     used: int, limit: int, partitions: int
 ) -> None:

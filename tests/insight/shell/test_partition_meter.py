@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic
-from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.shell.partition_meter import PartitionMeter
 
 SECOND = 1_000_000_000
@@ -75,8 +75,8 @@ async def test_without_a_limit_nothing_is_used_of_it() -> None:
     assert (view.used, view.busiest) == (0.0, None)
 
 
-@pytest.mark.shows("service-partition/alarm-80")
-async def test_a_partition_above_four_fifths_is_an_alarm_until_a_minute_later() -> None:
+@pytest.mark.shows("service-partition/over-80")
+async def test_a_partition_above_four_fifths_is_a_condition_until_a_minute_later() -> None:
     """Each by itself, with the part that its busiest second used."""
     gate, clock = Counts(), ManualClock()
     meter = PartitionMeter(gate, clock)
@@ -86,8 +86,8 @@ async def test_a_partition_above_four_fifths_is_an_alarm_until_a_minute_later() 
     clock.advance(SECOND)
     await meter.count()
     (found,) = meter.conditions(clock.now_ns())
-    assert (found.kind, found.subject) == (AlarmKind.PARTITION_NEAR_LIMIT, TOPIC)
-    assert found.text == f"{TOPIC} uses 90% of its publishRateInMsgs in a second"
+    assert (found.kind, found.subject) == (ConditionKind.PARTITION_NEAR_LIMIT, TOPIC)
+    assert found.sentence == f"{TOPIC} uses 90% of its publishRateInMsgs in a second"
     clock.advance(61 * SECOND)
     await meter.count()
     assert not list(meter.conditions(clock.now_ns()))

@@ -10,10 +10,10 @@ from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.core.events import ConnectionChanged, ConnectionState, GroupsChanged
 from coordinator.core.model import Dimension, Rates, ResourceGroup
-from coordinator.core.settings import AlarmSettings, CoreSettings
+from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.board import Board, GroupRow
-from coordinator.insight.model.journal import NoteKind
+from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.shell.sampler import Sampler
 from tests.backlog.rules.world import TOPIC, World
 from tests.core.cluster import GROUP, Cluster
@@ -113,11 +113,9 @@ async def test_a_group_that_rests_is_not_looked_at(monkeypatch: pytest.MonkeyPat
     assert len(watch.board.series("g8", Dimension.PUBLISH_MESSAGES).times_ns) == 3
 
 
-async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_says_so() -> None:
+async def test_an_exceeded_backlog_quota_holds_until_a_check_says_otherwise() -> None:
     """Between two checks, which are a minute apart, the last one stands."""
-    at_once = AlarmSettings(raise_after_ns=0, clear_after_ns=0)
-    state = CoordinatorState(CoreSettings(broker="b1", alarms=at_once))
-    watch = Sampler(state, ManualClock())
+    watch = Sampler(CoordinatorState(CoreSettings(broker="b1")), ManualClock())
     world = World()
     world.topic.acknowledged = {"billing": 0}
     world.topic.quota = BacklogQuota(size_bytes=1024)
@@ -126,12 +124,40 @@ async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_say
     watch.backlogs_checked((world.view(),))
     for _ in range(3):
         await watch.look()
-    assert [key.subject for key in watch.alarms.firing()] == [f"b1 {TOPIC}"]
+        assert [each.subject for each in watch.conditions.listed] == [f"b1 {TOPIC}"]
 
     world.topic.acknowledged["billing"] = 2
     world.check()
     watch.backlogs_checked((world.view(),))
-    for _ in range(3):
-        await watch.look()
-    assert watch.alarms.firing() == {}
-    assert [note.kind for note in watch.journal.notes()] == [NoteKind.ALARM, NoteKind.OVER]
+    await watch.look()
+    assert watch.conditions.listed == ()
+
+
+async def test_conditions_of_other_parts_are_gone_with_their_facts() -> None:
+    """Each part is asked at the end of every pass."""
+    watch = Sampler(CoordinatorState(CoreSettings(broker="b1")), ManualClock())
+    holding = [Condition(ConditionKind.UNKNOWN_TOPICS, "b1", "2 producers use such topics")]
+    watch.further.append(lambda _: holding)
+    await watch.look()
+    assert watch.conditions.listed == tuple(holding)
+
+    holding.clear()
+    await watch.look()
+    assert watch.conditions.listed == ()
+
+
+async def test_only_the_groups_that_are_looked_at_have_conditions() -> None:
+    """A group near its limit is one, until it is deleted."""
+    cluster = Cluster(limit=3_000)
+    for broker in ("b1", "b2"):
+        cluster.start(broker, 1_300)
+    state, clock = cluster.states["b1"], ManualClock(cluster.now_ns)
+    watch = Sampler(state, clock)
+    cluster.run(10)
+    clock.advance(cluster.now_ns - clock.now_ns())
+    await watch.look()
+    assert watch.conditions.counts == {ConditionKind.GROUP_NEAR_LIMIT: 1}
+
+    cluster.send("b1", GroupsChanged(()))
+    await watch.look()
+    assert watch.conditions.listed == ()

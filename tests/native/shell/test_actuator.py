@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 from coordinator.core.handling import handling_of
 from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
-from coordinator.native.engine.conditions import NOT_NATIVE
+from coordinator.insight.model.conditions import ConditionKind
+from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
 from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
@@ -170,6 +171,22 @@ def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
             assert "fine" not in told[NOT_NATIVE]
         native.catalogue_changed(catalogue(fine=fine))
         assert NOT_NATIVE not in {found.code for found in native.conditions(0)}
+
+
+def test_what_is_in_the_way_is_shown_as_a_condition_with_a_remedy_of_its_own() -> None:
+    """Limits that no broker can hold are left out: they are as their operator set them."""
+    native = World().native
+    limits = Rates(publish_messages=700, dispatch_messages=9)
+    strictly = ResourceGroup("g", limits, overshoot_policy="strict")
+    native.catalogue_changed(Catalogue({"g": Versioned(strictly, 1)}))
+    found = {each.subject: each for each in native.inexact(0)}
+    known = {each.code: each for each in native.conditions(0)}
+
+    assert known.keys() >= {NOT_NATIVE, STRICT_HERE}
+    assert found.keys() == {f"broker-1 {code}" for code in known if code != NOT_NATIVE}
+    for each in found.values():
+        assert each.kind is ConditionKind.NATIVE_INEXACT
+        assert each.remedy == known[each.subject.split()[1]].fix
 
 
 def test_a_group_of_a_tree_has_a_record_of_the_most_that_it_may_have() -> None:

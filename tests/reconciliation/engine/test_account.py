@@ -185,7 +185,7 @@ def test_what_waits_for_a_consumer_that_does_not_read_is_told_once() -> None:
     assert not played.goes_on()
 
 
-def test_a_broker_that_stands_still_and_catches_up_raises_no_alarm() -> None:
+def test_a_broker_that_stands_still_and_catches_up_lets_nothing_escape() -> None:
     """As in a long pause of its garbage collection."""
     played = Played()
     for _ in range(10):

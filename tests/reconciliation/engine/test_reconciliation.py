@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
-from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.model.reconciliation_views import EscapedTraffic, EscapeView
 from coordinator.reconciliation.engine.counting import (
     BUS,
@@ -60,7 +60,7 @@ class Played:
 
 
 def test_the_row_that_escapes_is_told_and_no_other() -> None:
-    """With its rate and an alarm."""
+    """With its rate and a condition."""
     played = Played()
     both = {("t/a", PUBLISH): 100, ("t/a", DISPATCH): 100, ("t/b", DISPATCH): 100}
     played.step(both | {("t/a", DISPATCH): 500}, both, times=5)
@@ -68,22 +68,22 @@ def test_the_row_that_escapes_is_told_and_no_other() -> None:
     assert (escape.namespace, escape.monitoring_class) == ("t/a", DISPATCH)
     assert (escape.messages, escape.bytes, escape.escaping) == (1_600, 1_600 * SIZE, True)
     assert escape.bytes_per_second == pytest.approx(200 * SIZE)
-    (sighting,) = played.all.sightings(0)
-    assert sighting.kind is AlarmKind.TRAFFIC_ROUND_THE_GATE
-    assert sighting.subject == "broker-1 t/a Dispatch"
-    assert sighting.text == (
+    (condition,) = played.all.conditions(0)
+    assert condition.kind is ConditionKind.TRAFFIC_ROUND_THE_GATE
+    assert condition.subject == "broker-1 t/a Dispatch"
+    assert condition.sentence == (
         "broker-1: 20,000 bytes/s (200 messages/s) dispatched from t/a go round the gate"
     )
 
 
-def test_the_alarm_ends_with_the_traffic() -> None:
+def test_the_condition_ends_with_the_traffic() -> None:
     """The total stays."""
     played = Played()
     played.all.attachments = Attachments({}, {"t/a": "g"})
     played.step({("t/a", PUBLISH): 500}, times=3)
     assert played.all.rates()["g", PUBLISH].bytes > 0
     played.step({}, times=4)
-    assert list(played.all.sightings(0)) == []
+    assert list(played.all.conditions(0)) == []
     assert played.all.rates() == {}
     (escape,) = played.all.escapes()
     assert (escape.messages, escape.escaping, escape.bytes_per_second) == (1_500, False, 0)
@@ -94,27 +94,27 @@ def test_no_namespace_is_exempt(namespace: str) -> None:
     """Pulsar's own ones are compared as all others are."""
     played = Played()
     played.step({(namespace, PUBLISH): 900}, times=3)
-    assert len(list(played.all.sightings(0))) == 1
+    assert len(list(played.all.conditions(0))) == 1
 
 
-def test_what_a_broker_writes_itself_is_told_without_an_alarm() -> None:
+def test_what_a_broker_writes_itself_is_no_condition() -> None:
     """A change of a topic's policies every other second."""
     played = Played()
     played.step({("t/a", PUBLISH): 2 * SMALL // SIZE - 1}, times=10)
     (escape,) = played.all.escapes()
     assert escape.messages > 0
     assert not escape.escaping
-    assert list(played.all.sightings(0)) == []
+    assert list(played.all.conditions(0)) == []
 
 
-def test_bus_topics_are_told_without_an_alarm() -> None:
+def test_bus_topics_are_no_condition() -> None:
     """Sidecars speak there without a gate; their rate is shown."""
     played = Played()
     played.step({(BUS, PUBLISH): 900}, times=4)
     (escape,) = played.all.escapes()
     assert (escape.namespace, escape.escaping) == (BUS, False)
     assert escape.bytes_per_second == pytest.approx(450 * SIZE)
-    assert list(played.all.sightings(0)) == []
+    assert list(played.all.conditions(0)) == []
 
 
 def test_an_escape_counts_for_every_group_of_its_namespace() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
-from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.native.engine.counting import CounterReading, TopicCount
 from coordinator.ports import BrokerUnreachable, Catalogue, PortError
@@ -82,7 +82,7 @@ async def test_the_gate_is_asked_after_the_broker() -> None:
 
 
 async def test_what_the_gate_did_not_pass_is_told() -> None:
-    """With a view, an alarm, and the rate of its group."""
+    """With a view, a condition, and the rate of its group."""
     site = Site()
     reconciler = site.reconciler()
     await reconciler.read()
@@ -97,7 +97,7 @@ async def test_what_the_gate_did_not_pass_is_told() -> None:
     (escape,) = view.escapes
     assert (escape.messages, escape.bytes, escape.escaping) == (1_200, 1_200 * SIZE, True)
     assert reconciler.accounts.sentences_of("g", MonitoringClass.PUBLISH) == (escape.sentence,)
-    assert [each.subject for each in reconciler.accounts.sightings(0)] == ["broker-1 t/n Publish"]
+    assert [each.subject for each in reconciler.accounts.conditions(0)] == ["broker-1 t/n Publish"]
 
 
 async def test_counters_that_cannot_be_read_change_nothing() -> None:
@@ -131,17 +131,17 @@ async def test_escaped_traffic_is_recorded_once_a_minute_and_at_the_end() -> Non
     ]
 
 
-async def test_a_namespace_that_the_broker_does_not_count_readably_is_told_by_an_alarm() -> None:
+async def test_a_namespace_that_the_broker_does_not_count_readably_is_a_condition() -> None:
     """Until it does."""
     site = Site(uncounted=("t/odd",))
     reconciler = site.reconciler()
     await reconciler.read()
-    (found,) = reconciler.accounts.sightings(0)
+    (found,) = reconciler.accounts.conditions(0)
     assert (found.kind, found.subject) == (
-        AlarmKind.TRAFFIC_ROUND_THE_GATE,
+        ConditionKind.TRAFFIC_ROUND_THE_GATE,
         "broker-1 t/odd uncounted",
     )
     assert [each.namespace for each in reconciler.view().uncounted] == ["t/odd"]
     site.uncounted = ()
     await reconciler.read()
-    assert [*reconciler.accounts.sightings(0)] == []
+    assert [*reconciler.accounts.conditions(0)] == []
