@@ -34,7 +34,7 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class NativeCondition:
-    """A condition that holds now.
+    """A condition that holds now; operators see it as NativeInexact (insight/model/conditions.py).
 
     Args:
         code: its name, one word.

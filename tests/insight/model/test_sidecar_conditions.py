@@ -1,4 +1,4 @@
-"""The conditions of a sidecar follow from the knowledge of its core."""
+"""The conditions of a sidecar, its groups and its peers follow from the knowledge of its core."""
 
 from __future__ import annotations
 
