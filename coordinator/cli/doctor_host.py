@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Final
 from urllib.parse import urlsplit
 
 from coordinator.app.factories import zookeeper_access
 from coordinator.cli.findings import Finding, note, ok, wrong
-from coordinator.cli.port_holders import PortHolder
 from coordinator.cli.probes import Probes
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.gate.process.descriptors import needed
@@ -149,29 +147,12 @@ def _listen(key: str, address: str, probes: Probes, *, is_ours: bool) -> Finding
     if not is_ours and fault is None:
         return ok(key, f"{address} is free")
     if not is_ours:
-        return _taken(key, address, str(fault), probes.holder(host, port))
+        fix = (
+            f"Stop what listens there (sudo ss -ltnp 'sport = :{port}' names it) unless it is systemd "
+            f"for pulsar-quota.socket, or change {key}."
+        )
+        return wrong(key, f"{address}: {fault}", fix)
     if fault is not None and probes.connect(host, port) is None:
         return ok(key, f"{address} is held by the running sidecar")
     text = f"{address}: the running sidecar does not listen there"
     return wrong(key, text, f"Restart it with this configuration, or correct {key}.")
-
-
-_INIT: Final = 1
-"""The process that holds sockets for the services that it starts, where it is systemd."""
-
-
-def _taken(key: str, address: str, fault: str, holder: PortHolder | None) -> Finding:
-    _, port = split_address(key, address)
-    text = f"{address}: {fault}" if holder is None else f"{address}: {fault}, by {holder}"
-    if holder is not None and holder.pid == _INIT:
-        fix = (
-            f"That is right if pulsar-quota.socket keeps it; else stop that unit, or change {key}."
-        )
-        return note(key, text, fix)
-    if holder is None or holder.pid is None:
-        fix = (
-            f"Stop what listens there (sudo ss -ltnp 'sport = :{port}' names it), or change {key}."
-        )
-    else:
-        fix = f"Stop it (kill {holder.pid}) unless it is needed there, or change {key}."
-    return wrong(key, text, fix)

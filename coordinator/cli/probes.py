@@ -10,7 +10,6 @@ import logging
 import resource
 import socket
 import sys
-from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
@@ -19,7 +18,6 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
-from coordinator.cli.port_holders import PortHolder, holder_of
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
 """The level for a library's log of its attempts: the doctor reports their result."""
@@ -59,14 +57,6 @@ class Probes:
         except OSError as error:
             return _why(error)
         return None
-
-    def holder(self, host: str, port: int) -> PortHolder | None:
-        """Return the process that occupies a server's port; None if it is unknown."""
-        try:
-            *_, target = socket.getaddrinfo(host, port, flags=socket.AI_PASSIVE)[0]
-        except OSError:
-            return None
-        return holder_of(ip_address(target[0]), port)
 
     def zookeeper_session(self, servers: str, root: str, access: ZooKeeperAccess) -> str | None:
         """Open a session with an ensemble, and read its root node."""

@@ -10,11 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-from ipaddress import IPv4Address
 
 import pytest
 
-from coordinator.cli.port_holders import holder_of
 from coordinator.config import ConfigError
 from coordinator.core.model import Rates
 from coordinator.gate.process.handle import GateProcess
@@ -118,14 +116,6 @@ async def test_signals_to_both_are_the_coordinators() -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             here.process.send_signal(number)
         assert await client.asks(peer.send(1, 1)) == peer.receipt(1, 1)
-
-
-async def test_who_holds_the_port_of_a_gate_is_its_coordinator() -> None:
-    """To tell an operator to stop the gate would be no help: it goes by its coordinator."""
-    async with site() as here:
-        holder = await asyncio.to_thread(holder_of, IPv4Address("127.0.0.1"), here.port)
-        assert holder is not None
-        assert holder.pid == os.getpid()
 
 
 async def test_a_gate_stands_still_with_its_coordinator() -> None:
