@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from pathlib import Path
 
 from rich.progress import track
 
@@ -18,9 +17,7 @@ from coordinator.cli.output import console, print_json, progress_console, table
 from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.policies import POLICIES
-from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
-from coordinator.simulation.plot import Picture, page
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.trials import Summary, Trial, run_all
@@ -31,7 +28,6 @@ _MOST_GROUPS = 10_000
 _MOST_SEEDS = 10_000
 _MOST_JOBS = 256
 _MOST_DELAY_ROUNDS = 60
-_MOST_PICTURES = 100
 
 _Column = tuple[str, Callable[[Summary], str]]
 
@@ -85,8 +81,6 @@ class Asked:
     native: int | None
     seeds: int
     jobs: int | None
-    plot: Path | None
-    record: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +89,6 @@ class _Request:
 
     trials: Sequence[Trial]
     processes: int
-    plot: Path | None
-    record: Path | None
 
 
 def simulate(asked: Asked, *, as_json: bool) -> None:
@@ -110,13 +102,9 @@ def simulate(asked: Asked, *, as_json: bool) -> None:
         groups=asked.groups,
         native=asked.native,
     )
-    request = replace(_checked(asked, chosen), record=_checked_place(asked.record))
+    request = _checked(asked, chosen)
     try:
         summaries = _run(request)
-        if request.plot is not None:
-            _draw(request.trials, request.plot)
-        if request.record is not None:
-            _record(request.trials, request.record)
     except PromiseBroken as broken:
         raise CommandFailed(f"A promise was broken: {broken}") from broken
     if as_json:
@@ -126,7 +114,7 @@ def simulate(asked: Asked, *, as_json: bool) -> None:
 
 
 def _checked(asked: Asked, chosen: Parameters) -> _Request:
-    brokers, seeds, jobs, plot = asked.brokers, asked.seeds, asked.jobs, asked.plot
+    brokers, seeds, jobs = asked.brokers, asked.seeds, asked.jobs
     scenarios = _known("--scenario", asked.scenario, SCENARIOS)
     laws = _known("--law", chosen.law, ALL_LAWS)
     policies = _known("--policy", chosen.policy, POLICIES)
@@ -145,9 +133,7 @@ def _checked(asked: Asked, chosen: Parameters) -> _Request:
         )
         for name, law, policy in product(scenarios, laws, policies)
     ]
-    if plot is not None:
-        _check_plot(plot, len(trials))
-    return _Request(trials, jobs or os.cpu_count() or 1, plot, record=None)
+    return _Request(trials, jobs or os.cpu_count() or 1)
 
 
 def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
@@ -173,33 +159,6 @@ def _within(option: str, value: float | None, least: float, most: float) -> None
         raise WrongUse(f"{option} {value:g}: use a number from {least:g} to {most:,}.")
 
 
-def _check_plot(plot: Path, pictures: int) -> None:
-    if plot.suffix.lower() not in (".html", ".htm"):
-        raise WrongUse(f"--plot {plot}: drawings are HTML pages; name a file that ends in .html.")
-    if not plot.absolute().parent.is_dir():
-        raise WrongUse(
-            f"--plot {plot}: {plot.absolute().parent} is not a directory; make it first."
-        )
-    if pictures > _MOST_PICTURES:
-        raise WrongUse(
-            f"--plot {plot}: {pictures} runs are more than the {_MOST_PICTURES} that one drawing"
-            " holds; choose a scenario, a law or a policy."
-        )
-
-
-def _checked_place(place: Path | None) -> Path | None:
-    if place is None:
-        return None
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        found = next(place.iterdir(), None)
-    except OSError as error:
-        raise WrongUse(f"--record {place}: {error.strerror}; name a new directory.") from error
-    if found is not None:
-        raise WrongUse(f"--record {place}: there is something in it; name a new directory.")
-    return place
-
-
 def _run(request: _Request) -> list[Summary]:
     """Run everything; show the progress on a terminal."""
     terminal = progress_console()
@@ -213,32 +172,6 @@ def _run(request: _Request) -> list[Summary]:
             disable=not terminal.is_terminal,
         )
     )
-
-
-def _draw(trials: Sequence[Trial], plot: Path) -> None:
-    pictures = []
-    for trial in trials:
-        scenario, parameters = SCENARIOS[trial.scenario], trial.parameters
-        stage, recording = perform(trial.scenario, parameters)
-        (group, dimension), record = next(iter(recording.records.items()))
-        setting = f"{parameters.law}, {parameters.policy}, {dimension.value} of {group}"
-        title = f"{trial.scenario}: {scenario.title} ({setting})"
-        pictures.append(Picture(title, scenario.description, record, stage.events))
-    try:
-        plot.write_text(page(pictures), encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"{plot} cannot be written: {error.strerror}.") from error
-
-
-def _record(trials: Sequence[Trial], place: Path) -> None:
-    # Only this option needs Arrow, which takes 50 MB and half a second.
-    from coordinator.cli.simulated_recording import NotRecorded, record  # noqa: PLC0415
-
-    for trial in trials:
-        try:
-            record(trial, place)
-        except NotRecorded as error:
-            raise CommandFailed(str(error)) from error
 
 
 def _show(summaries: Sequence[Summary]) -> None:

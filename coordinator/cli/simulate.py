@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,17 +44,6 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     jobs: Annotated[
         int | None, typer.Option(help="Runs at a time; one per processor by default.")
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw the runs of the first seed into this HTML file.", metavar="FILE"),
-    ] = None,
-    record: Annotated[
-        Path | None,
-        typer.Option(
-            help="Record the runs of the first seed in this new directory, as sidecars do.",
-            metavar="DIR",
-        ),
-    ] = None,
 ) -> None:
     """Run scenarios in a simulated cluster of real cores, and say how well the limit was kept."""
     # The simulator takes longer to load than most commands run.
@@ -63,6 +51,6 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     asked = scenario_runs.Asked(
         scenario, law, policy, brokers, loss, delay, dimension,
-        groups, native, seeds, jobs, plot, record,
+        groups, native, seeds, jobs,
     )  # fmt: skip
     scenario_runs.simulate(asked, as_json=session_of(context).as_json)

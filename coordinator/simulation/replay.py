@@ -1,5 +1,7 @@
 """Recorded demand, played again under other settings: what would have passed?
 
+``pulsar-quota what-if`` shows it, and ``pulsar-quota advise`` tries its proposals by it.
+
 A replay is a simulated cluster (world.py) whose clients want, second by second, what clients were seen to
 want, and whose group has the definitions that it had, each with the same change. So the law, the transfer
 policy, the reports and the buckets are the real ones; only the traffic is taken from a recording.

@@ -81,15 +81,6 @@ class _Run:
     figures: list[Figures]
 
 
-def run_many(scenario: str, parameters: Parameters, seeds: int) -> Summary:
-    """Run a scenario with the seeds 0 to ``seeds - 1``, one after the other.
-
-    Raises:
-        PromiseBroken: something came about that must not; the message names the seed.
-    """
-    return next(run_all([Trial(scenario, parameters, seeds)], processes=1))
-
-
 def run_all(trials: Iterable[Trial], processes: int) -> Iterator[Summary]:
     """Run every trial and give the summaries in the same order, each as soon as it is there.
 

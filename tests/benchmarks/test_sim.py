@@ -11,7 +11,8 @@ from benchmarks.sim import AS_SHIPPED, DEFAULT_POLICY, OURS, TARGETS, lines, sat
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
-from coordinator.simulation.trials import Summary, run_many
+from coordinator.simulation.trials import Summary
+from tests.simulation.runs import run_many
 
 LAWS = (OURS, "pulsar")
 

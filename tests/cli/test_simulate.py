@@ -1,15 +1,12 @@
-"""``pulsar-quota simulate``: figures for machines, a table for people, a drawing, and clear refusals."""
+"""``pulsar-quota simulate``: figures for machines, a table for people, and clear refusals."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from coordinator.adapters.recorder.tables import CLUSTER_KEY, RecordedTable
 from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.policies import POLICIES
@@ -127,21 +124,6 @@ def test_people_get_a_table(run: Run) -> None:
     assert re.search(r" - +- ", lines[0])
 
 
-def test_a_drawing_is_one_page_that_needs_nothing_else(run: Run, tmp_path: Path) -> None:
-    """No script, no link, no address; the colours know light and dark."""
-    plot = tmp_path / "run.html"
-
-    words = f"--scenario S3 --brokers 2 --seeds 1 --jobs 1 --plot {plot}"
-    shown = run("simulate", *words.split())
-
-    page = plot.read_text(encoding="utf-8")
-    assert shown.exit_code == 0
-    assert page.count("<svg") == 1 + 2
-    assert "broker-2" in page
-    assert "prefers-color-scheme: dark" in page
-    assert not re.search(r"<script|<link|https?://|@import|url\(", page)
-
-
 @pytest.mark.parametrize(
     ("words", "valid"),
     [
@@ -185,8 +167,6 @@ def test_how_many_brokers_of_a_mixed_fleet_have_no_gate_can_be_chosen(run: Run) 
         ("--jobs", "0"),
         ("--groups", "0"),
         ("--scenario", "S23", "--native", "6"),
-        ("--plot", "run.png"),
-        ("--plot", "/no/such/directory/run.html"),
     ],
 )
 def test_impossible_parameters_are_refused_before_anything_runs(
@@ -198,16 +178,6 @@ def test_impossible_parameters_are_refused_before_anything_runs(
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert wrong.stderr.count("\n") == 1
     assert wrong.stderr.startswith(words[-2])
-
-
-def test_more_runs_than_a_drawing_holds_are_refused(run: Run, tmp_path: Path) -> None:
-    """Before anything runs; it says what to choose."""
-    plot = tmp_path / "run.html"
-
-    wrong = run("simulate", "--law", "all", "--plot", str(plot))
-
-    assert (wrong.exit_code, wrong.stdout, plot.exists()) == (2, "", False)
-    assert "300 runs" in wrong.stderr
 
 
 def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,39 +193,3 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
     assert re.match(
         r"A promise was broken: seed 0, 0\.\d+ s, broker-\d: .*just because", failed.stderr
     )
-
-
-@pytest.mark.verify
-def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
-    """Each run is a cluster of its own in a new directory, with groups; only sidecars have the rest.
-
-    No group of the scenario has a parent.
-    """
-    place = tmp_path / "recorded"
-    words = f"--scenario S11 --law all --brokers 2 --seeds 1 --jobs 1 --record {place} --json"
-    shown = run("simulate", *words.split())
-
-    assert shown.exit_code == 0
-    tables = {path.name.removeprefix("table=") for path in place.iterdir()}
-    assert tables == {table.value for table in RecordedTable} - {
-        "operations",
-        "backlogs",
-        "namespaces",
-        "enforcement",
-        "escaped",
-        "trees",
-    }
-    files = list(place.rglob("*.parquet"))
-    clusters = {pq.read_schema(file).metadata[CLUSTER_KEY].decode() for file in files}
-    assert clusters == {f"S11.{law}.balanced" for law in ALL_LAWS}
-
-
-@pytest.mark.parametrize("place", ["used", "used/file"])
-def test_a_place_that_is_not_new_is_refused(run: Run, tmp_path: Path, place: str) -> None:
-    """Two recordings in one directory would be read as one."""
-    (tmp_path / "used").mkdir()
-    (tmp_path / "used/file").touch()
-    shown = run("simulate", "--scenario", "S11", "--record", str(tmp_path / place))
-
-    assert shown.exit_code == 2
-    assert "name a new directory" in shown.stderr

@@ -8,6 +8,7 @@ from functools import cache
 from coordinator.core.usage.map import Verdict
 from coordinator.simulation.experiment import Figures, measure, perform
 from coordinator.simulation.stage import Parameters, Stage
+from coordinator.simulation.trials import Summary, Trial, run_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +43,12 @@ def distrusted(stage: Stage) -> frozenset[str]:
         for name, host in stage.world.hosts.items()
         if host.state.plausibility.times_capped or dropped & host.state.reports_dropped.keys()
     )
+
+
+def run_many(scenario: str, parameters: Parameters, seeds: int) -> Summary:
+    """Run a scenario with the seeds 0 to ``seeds - 1``, one after the other.
+
+    Raises:
+        PromiseBroken: something came about that must not; the message names the seed.
+    """
+    return next(run_all([Trial(scenario, parameters, seeds)], processes=1))

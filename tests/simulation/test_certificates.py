@@ -19,8 +19,7 @@ from coordinator.core.transfer.raising import Raises
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
 from coordinator.simulation.stage import Parameters, Stage
-from coordinator.simulation.trials import run_many
-from tests.simulation.runs import distrusted
+from tests.simulation.runs import distrusted, run_many
 from tests.simulation.test_chaos import SECOND_NS, chaos
 
 

@@ -13,10 +13,10 @@ from coordinator.simulation.experiment import Figures, measure, perform, series_
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import GROUP, Parameters
 from coordinator.simulation.traffic import Constant
-from coordinator.simulation.trials import run_many, settle_summary
+from coordinator.simulation.trials import settle_summary
 from coordinator.simulation.world import World
 from deploy.demo.buckets import TARGETS
-from tests.simulation.runs import played
+from tests.simulation.runs import played, run_many
 
 LONG = {"S20", "S21", "S25"}
 QUICK = [name for name in SCENARIOS if name not in LONG]

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.adapters.recorder.files import RecordedFiles
-from coordinator.adapters.recorder.recorder import ParquetRecorder
-from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.cli import manifest
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.simulation.world import World
@@ -25,7 +21,7 @@ from spark_jobs.advice_shown import AdviceOutcome, page, text
 from spark_jobs.advise import ask, main
 from spark_jobs.intake import examine
 from spark_jobs.refusals import RefusedInput
-from tests.spark_jobs.recorded import START_NS
+from tests.spark_jobs.simulated import run_recorded
 
 SECONDS = 600
 SHARE = 0.02
@@ -51,36 +47,14 @@ def simulated(
     place: Path, limits: Mapping[str, int], demand: Mapping[str, Sequence[int]]
 ) -> Mapping[str, list[int]]:
     """Record a run of two brokers, each with half of each demand; what was wanted in each second."""
-    world, runs = World(7, SECONDS), count(1)
-    recorders = []
-
-    def recorder(broker: str) -> ParquetRecorder:
-        run = f"run-{next(runs)}"
-        files = RecordedFiles(
-            str(place), cluster="test", broker=broker, run=run, retention_s=1e9, bytes_max=2**40
-        )
-        made = ParquetRecorder(
-            files,
-            cluster="test",
-            broker=broker,
-            run=run,
-            bounds=RecorderBounds(file_rows=10**6, file_s=3600, buffer_rows=10**6),
-            wall_ns=lambda: START_NS + world.schedule.now_ns,
-        )
-        made.start()
-        recorders.append(made)
-        return made
-
-    world.record_with = recorder
+    world = World(7, SECONDS)
     for name, limit in limits.items():
         rates = Rates.from_mapping({MESSAGES: limit})
         world.define(name, rates, law="max-min", policy="balanced")
     for broker in BROKERS:
         halves = {name: Listed([value // 2 for value in values]) for name, values in demand.items()}
         world.start(broker, halves, dimension=MESSAGES)
-    recording = world.run()
-    for one in recorders:
-        one.close()
+    recording = run_recorded(world, "test", place)
     return {
         name: [
             sum(each)

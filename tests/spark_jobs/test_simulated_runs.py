@@ -16,22 +16,23 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.cli.simulated_recording import STARTED_NS, cluster_of, record
 from coordinator.simulation import metrics
 from coordinator.simulation.experiment import allowed_per_step, central_per_second, series_of
 from coordinator.simulation.recording import GroupRecord, RunRecording
+from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters, Stage
-from coordinator.simulation.trials import Trial
 from spark_jobs.convergence_report import frames, kept_at
 from spark_jobs.intake import examine, read
 from spark_jobs.places import place_of
 from spark_jobs.report_data import Value
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
+from tests.spark_jobs.recorded import START_NS
+from tests.spark_jobs.simulated import run_recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.verify, pytest.mark.timeout(900)]
-START = STARTED_NS // 10**9
-SCENARIOS = ("S1", "S4", "S6", "S13", "S22")
+START = START_NS // 10**9
+PLAYED = ("S1", "S4", "S6", "S13", "S22")
 """Steps of demand, joins, a crash, changes of the limit and of weights, hidden demand."""
 BROKERS = ("broker", "sender", "member")
 """Columns that name one."""
@@ -48,7 +49,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(place: Path) -> dict[str, Run]:
     """Every scenario, run and recorded."""
-    return {name: record(trial(name), place / name) for name in SCENARIOS}
+    found = {}
+    for name in PLAYED:
+        stage = SCENARIOS[name].build(Parameters())
+        found[name] = stage, run_recorded(stage.world, name, place / name)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +85,6 @@ def _renamed(spark: SparkSession, place: Path, name: str, table: str) -> DataFra
     return rows
 
 
-def trial(name: str) -> Trial:
-    """A scenario as it is by default, once."""
-    return Trial(name, Parameters(), seeds=1)
-
-
 def record_of(run: Run) -> GroupRecord:
     """The only group's."""
     ((_, found),) = run[1].records.items()
@@ -92,7 +92,7 @@ def record_of(run: Run) -> GroupRecord:
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", PLAYED)
 def test_control_traffic_is_the_same_to_the_byte(
     name: str, runs: dict[str, Run], place: Path
 ) -> None:
@@ -112,10 +112,10 @@ def test_control_traffic_is_the_same_to_the_byte(
     control = runs[name][1].control
     assert (len(sent), sum(sent.values())) == (control.reports, control.bytes_out)
     assert len(arrived) == control.deliveries
-    assert {row["cluster"] for row in rows} == {cluster_of(trial(name))}
+    assert {row["cluster"] for row in rows} == {name}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", PLAYED)
 def test_what_was_admitted_is_never_further_apart_than_a_step(
     name: str, runs: dict[str, Run], place: Path
 ) -> None:
@@ -136,7 +136,7 @@ def test_what_was_admitted_is_never_further_apart_than_a_step(
         assert last >= stage.seconds - 2 or broker not in stage.world.hosts
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", PLAYED)
 def test_every_event_of_the_scenario_is_found(
     name: str, runs: dict[str, Run], events: Mapping[str, list[Value]]
 ) -> None:
@@ -146,7 +146,7 @@ def test_every_event_of_the_scenario_is_found(
     assert all({second - 1, second} & found for second in runs[name][0].events), found
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", PLAYED)
 def test_the_report_says_what_the_simulator_says(
     name: str, runs: dict[str, Run], events: Mapping[str, list[Value]]
 ) -> None:

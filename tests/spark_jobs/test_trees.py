@@ -16,7 +16,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.cli.simulated_recording import record_stage
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.tree_scenarios import LIMIT, idle_guarantee
 from spark_jobs import advise
@@ -29,6 +28,7 @@ from spark_jobs.trees import tree_hours
 from spark_jobs.usage_rollup import JOB, roll_up
 from spark_jobs.what_if import ask
 from tests.spark_jobs import plain
+from tests.spark_jobs.simulated import run_recorded
 
 MESSAGES = "publishRateInMsgs"
 CLAIMED_S, LENT_S = 30, 45
@@ -39,7 +39,7 @@ CLAIMED_S, LENT_S = 30, 45
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recording of S26."""
     place = tmp_path_factory.mktemp("trees")
-    record_stage(idle_guarantee(Parameters(brokers=3)).stage, "S26", place)
+    run_recorded(idle_guarantee(Parameters(brokers=3)).stage.world, "S26", place)
     return place
 
 
