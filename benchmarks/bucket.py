@@ -50,7 +50,6 @@ def decisions() -> Iterator[Figure]:
     yield Figure("bucket/decision", ours, "ns", "lower", nanoseconds, target=300)
     yield Figure("bucket/decision-alone", alone, "ns", "lower", nanoseconds)
     ratios = {name: taken / ours for name, taken in nanoseconds.items()}
-    yield Figure("bucket/decisions-per-second", 1e9 / ours, "1/s", "higher")
     yield Figure(
         "bucket/times-faster-than-the-fastest-peer", min(ratios.values()), "", "higher", target=1
     )

@@ -86,13 +86,11 @@ def allowed_per_step(record: GroupRecord) -> list[float]:
     return [max(pair) / _STEPS_PER_SECOND for pair in zip(limits, before, strict=True)]
 
 
-def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[int]:
-    """Return, second by second, how many of the same arrivals one central bucket would admit."""
-    steps = _central_per_step(record, allowed).admitted
-    return [
-        sum(steps[second * _STEPS_PER_SECOND : (second + 1) * _STEPS_PER_SECOND])
-        for second in range(record.seconds)
-    ]
+def central_per_step(record: GroupRecord, allowed: Sequence[float]) -> metrics.CentralBucket:
+    """Return, step by step, what one central bucket would do with the same arrivals."""
+    return metrics.central_bucket(
+        record.wanted_per_step, allowed, window=1, burst=BURST_NS // STEP_NS
+    )
 
 
 def steady_seconds(stage: Stage) -> list[range]:
@@ -116,7 +114,7 @@ def _measure_group(stage: Stage, recording: RunRecording, record: GroupRecord) -
     found = [value for part in steady for value in metrics.shares(series, part).values()]
     allowed = allowed_per_step(record)
     first_step = stage.measured_from * _STEPS_PER_SECOND
-    central = _central_per_step(record, allowed)
+    central = central_per_step(record, allowed)
     in_force = {broker: track.limits for broker, track in record.tracks.items()}
     admitted = record.admitted_per_step
     brokers = max(1, len(record.tracks))
@@ -177,12 +175,6 @@ def _latency_regret_s(record: GroupRecord, central: metrics.CentralBucket, secon
     own = metrics.mean_wait(record.waiting_per_step[steps], record.admitted_per_step[steps])
     ideal = metrics.mean_wait(central.waiting[steps], central.admitted[steps])
     return (own - ideal) / _STEPS_PER_SECOND
-
-
-def _central_per_step(record: GroupRecord, allowed: Sequence[float]) -> metrics.CentralBucket:
-    return metrics.central_bucket(
-        record.wanted_per_step, allowed, window=1, burst=BURST_NS // STEP_NS
-    )
 
 
 def _settles(stage: Stage, series: metrics.GroupSeries) -> tuple[int | None, ...]:

@@ -13,7 +13,7 @@ from coordinator.simulation.host import Host
 from coordinator.simulation.native import NativeHost, UsageTopic
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.traffic import Load
-from coordinator.simulation.tree_scenarios import LIMIT, TREE_SCENARIOS, TreeStage
+from tests.simulation.tree_scenarios import LIMIT, TREE_SCENARIOS, TreeStage
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.core.transfer.policies import BALANCED, STRICT
 from coordinator.simulation.host import Host
 from coordinator.simulation.stage import Parameters, Stage
-from coordinator.simulation.tree_scenarios import LIMIT, TREE_SCENARIOS, TreeStage
+from tests.simulation.tree_scenarios import LIMIT, TREE_SCENARIOS, TreeStage
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.simulation import metrics
-from coordinator.simulation.experiment import allowed_per_step, central_per_second, series_of
+from coordinator.simulation.experiment import allowed_per_step, central_per_step, series_of
 from coordinator.simulation.recording import GroupRecord, RunRecording
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters, Stage
@@ -161,6 +161,13 @@ def test_the_report_says_what_the_simulator_says(
             assert event[figure] == near, (event["kinds"], event["happened"] - START, figure)
 
 
+def _central(record: GroupRecord) -> list[int]:
+    """Return, second by second, how many of the same arrivals one central bucket would admit."""
+    steps = central_per_step(record, allowed_per_step(record)).admitted
+    each = len(steps) // record.seconds
+    return [sum(steps[second * each : (second + 1) * each]) for second in range(record.seconds)]
+
+
 def _expected(event: Value, record: GroupRecord) -> list[tuple[str, float | None, float]]:
     """Figures of an event's period, from the simulator's series, and how far the report may be off."""
     series = series_of(record)
@@ -168,7 +175,7 @@ def _expected(event: Value, record: GroupRecord) -> list[tuple[str, float | None
     period, half = range(happened, ends + 1), range(known + (ends - known) // 2 + 1, ends + 1)
     shares = list(metrics.shares(series, half).values())
     settle = metrics.settle(series, known, period.stop)
-    central = central_per_second(record, allowed_per_step(record))[happened : period.stop]
+    central = _central(record)[happened : period.stop]
     admitted = [series.total_admitted(second) for second in period]
     nothing_to_use = not series.limits[known]
     # A step of 50 ms may be counted in the second before or after, also one of a limit that was higher.

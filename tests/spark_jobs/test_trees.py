@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.simulation.stage import Parameters
-from coordinator.simulation.tree_scenarios import LIMIT, idle_guarantee
 from spark_jobs import advise
 from spark_jobs.changes import parse
 from spark_jobs.convergence_report import ReportOutcome, make
@@ -27,6 +26,7 @@ from spark_jobs.tables import SCHEMAS
 from spark_jobs.trees import tree_hours
 from spark_jobs.usage_rollup import JOB, roll_up
 from spark_jobs.what_if import ask
+from tests.simulation.tree_scenarios import LIMIT, idle_guarantee
 from tests.spark_jobs import plain
 from tests.spark_jobs.simulated import run_recorded
 

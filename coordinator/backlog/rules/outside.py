@@ -5,7 +5,7 @@ The rules are those of ``coordinator.ports``: answer or raise, no type of a libr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from coordinator.backlog.rules.evictions import Counted
@@ -16,7 +16,6 @@ from coordinator.backlog.rules.model import (
     TopicStorage,
     TopicSummary,
 )
-from coordinator.backlog.rules.views import BacklogView
 
 
 class BacklogSource(Protocol):
@@ -64,12 +63,4 @@ class BacklogSource(Protocol):
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """Acknowledge everything up to a position; what is acknowledged already stays so."""
-        ...
-
-
-class BacklogRecorder(Protocol):
-    """Keeps the backlogs of topics for later analysis; it does not block or raise."""
-
-    def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
-        """The backlogs of the broker's topics were read `at_ms` milliseconds after 1970."""
         ...

@@ -18,7 +18,7 @@ from coordinator.insight.model import explain, settling, what_if
 from coordinator.insight.model.preview import preview
 from coordinator.insight.model.trees import TreeGroupView, roots, tree_view
 from coordinator.simulation.stage import Parameters
-from coordinator.simulation.tree_scenarios import idle_guarantee
+from tests.simulation.tree_scenarios import idle_guarantee
 
 pytestmark = pytest.mark.slow
 
