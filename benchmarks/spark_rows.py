@@ -131,7 +131,7 @@ def _alive(start: int, length: int) -> dict[str, pa.Array]:
         "second": pa.array(seconds, pa.timestamp("us", tz="UTC")),
         "observed_us": pa.array(np.full(length, 1_000_000)),
         "state": pa.array(["ACTIVE"] * length),
-        "troubles": pa.array([[]] * length, pa.list_(pa.string())),
+        "degradations": pa.array([[]] * length, pa.list_(pa.string())),
         "rows_dropped": pa.array(np.zeros(length, dtype=np.int64)),
     }
 

@@ -45,7 +45,7 @@ SCHEMAS: Mapping[str, str] = {
         publish_bytes bigint, dispatch_messages bigint, dispatch_bytes bigint, law string,
         overshoot_policy string, partition_policy string, weights string""",
     "lifecycle": f"""{_COMMON},
-        cause string, second timestamp, observed_us bigint, state string, troubles array<string>,
+        cause string, second timestamp, observed_us bigint, state string, degradations array<string>,
         rows_dropped bigint""",
     "operations": f"""{_COMMON},
         operation bigint, resource_group string, configuration_version bigint, subject string,

@@ -14,7 +14,7 @@ from admin_api.changes import trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
 from admin_api.schemas.definitions import GroupPatch, check_observing
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_attached
 from coordinator.core.transfer.policies import STRICT
@@ -45,7 +45,7 @@ NO_STRICT = (
 
 TOO_MANY_WRITERS = "ResourceGroup is being changed by others at the same time; try again"
 
-_STORE_TROUBLES = frozenset({Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST})
+_STORE_DEGRADATIONS = frozenset({Degradation.ZOOKEEPER_SUSPENDED, Degradation.ZOOKEEPER_LOST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +302,9 @@ def current_catalogue(views: Views) -> Catalogue:
             groups would create them all.
     """
     health = views.health()
-    for trouble in health.troubles:
-        if trouble in _STORE_TROUBLES:
-            raise ApiError(503, f"The groups cannot be read: {trouble.value}")
+    for degradation in health.degradations:
+        if degradation in _STORE_DEGRADATIONS:
+            raise ApiError(503, f"The groups cannot be read: {degradation.value}")
     catalogue = views.catalogue()
     if health.state is Lifecycle.STARTING and catalogue == Catalogue():
         raise ApiError(503, "The sidecar is starting and has not read the groups yet; try again")

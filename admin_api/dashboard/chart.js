@@ -4,7 +4,7 @@ import { fill, h, s } from "./dom.js";
 import { clock, rate, span } from "./format.js";
 
 const NAMED = 8;
-const MARKED = new Set(["joined", "left", "created", "changed", "state", "trouble"]);
+const MARKED = new Set(["joined", "left", "created", "changed", "state", "degradation"]);
 const MARKS = 24;
 const EDGE = { left: 56, right: 12, top: 26, bottom: 30 };
 
@@ -223,4 +223,4 @@ function timeTicks(times, width) {
 
 const sign = (kind) => ({ joined: "▲", created: "▲", left: "▼", changed: "◆" })[kind] ?? "●";
 const tint = (kind) =>
-  ({ joined: "--good", created: "--good", left: "--bad", changed: "--accent", trouble: "--bad" })[kind] ?? "--warn";
+  ({ joined: "--good", created: "--good", left: "--bad", changed: "--accent", degradation: "--bad" })[kind] ?? "--warn";

@@ -13,7 +13,7 @@ export function showEvents(page) {
   const state = h("span", { class: "note", role: "status" });
   fill(
     page.content,
-    h("div", { class: "head" }, h("h1", {}, "Events"), h("p", { class: "lead" }, "Joins, leaves, changes, throttling and troubles as this sidecar sees them, newest first.")),
+    h("div", { class: "head" }, h("h1", {}, "Events"), h("p", { class: "lead" }, "Joins, leaves, changes, throttling and degradations as this sidecar sees them, newest first.")),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Live"), state), list, nothing),
   );
   follow(

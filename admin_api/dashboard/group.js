@@ -152,7 +152,7 @@ export function showGroup(page, name) {
         return h("li", {}, swatch, layer.name);
       }),
       h("li", {}, h("span", { class: "swatch line" }), "limit"),
-      samples.marks.length ? h("li", {}, "▲ joined ▼ left ◆ changed ● trouble") : null,
+      samples.marks.length ? h("li", {}, "▲ joined ▼ left ◆ changed ● degradation") : null,
     );
     await Promise.all([decisions.look(wanted, why.broker), tree.look(wanted, hasRelatives)]);
   }

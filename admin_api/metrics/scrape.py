@@ -35,7 +35,7 @@ from admin_api.metrics.reconciliation import reconciliation_families
 from admin_api.metrics.roles import role_families
 from admin_api.metrics.trees import TreeFamilies
 from coordinator.core.events import ConnectionState
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension
 from coordinator.insight.model.conditions import ConditionKind, Conditions
 from coordinator.insight.model.gate_views import SLOW_AFTER_S
@@ -158,9 +158,9 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
         value={state.value: state is health.state for state in Lifecycle},
     )
     yield StateSetMetricFamily(
-        "pulsar_quota_trouble",
+        "pulsar_quota_degradation",
         "Why the sidecar is DEGRADED; several can hold at once.",
-        value={trouble.name: trouble in health.troubles for trouble in Trouble},
+        value={degradation.name: degradation in health.degradations for degradation in Degradation},
     )
     yield gauge("ready", "1 when limits follow from what is known of all members.", health.ready)
     yield gauge(

@@ -198,7 +198,7 @@ MAX_ATTENTION = 5
 def _attention(backend: AdminBackend) -> list[str]:
     """Return what is wrong, in sentences; the normal effects of a limit (severity info) are left out."""
     health = backend.views.health()
-    sentences = [f"{health.broker}: {trouble.value}" for trouble in health.troubles]
+    sentences = [f"{health.broker}: {degradation.value}" for degradation in health.degradations]
     faults = backend.views.catalogue().faults
     sentences += [f"{path} cannot be read: {reason}" for path, reason in sorted(faults.items())]
     sentences += [

@@ -44,7 +44,7 @@ async def stream_events(
     caller: AnyCaller,
     last_event_id: Annotated[str, Header(description="go on after this note")] = "",
 ) -> StreamingResponse:
-    """Stream joins, leaves, changes, throttling, troubles and settling, one event a note, as JSON."""
+    """Stream joins, leaves, changes, throttling, degradations and settling, one event a note, as JSON."""
     readers: Counter[str] = request.app.state.event_readers
     role, share = caller.actor, share_of(MAX_READERS)
     if readers.total() >= MAX_READERS:

@@ -70,5 +70,5 @@ def _recording(found: RecorderHealth | None) -> RecordingView | None:
 
 
 def _why_not_ready(health: HealthView) -> str:
-    troubles = "; ".join(trouble.value for trouble in health.troubles)
-    return troubles or _WHY_NOT_READY.get(health.state, "it says so itself, without a reason")
+    degradations = "; ".join(degradation.value for degradation in health.degradations)
+    return degradations or _WHY_NOT_READY.get(health.state, "it says so itself, without a reason")

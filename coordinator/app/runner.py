@@ -357,15 +357,15 @@ class Runner:
 
     def _handle(self, event: Event) -> None:
         now_ns = self._clock.now_ns()
-        before = (self._state.lifecycle, self._state.troubles.all())
+        before = (self._state.lifecycle, self._state.degradations.all())
         capped = set(self._state.plausibility.times_capped)
         instructions = self._state.handle(event, now_ns)
-        if (self._state.lifecycle, self._state.troubles.all()) != before:
+        if (self._state.lifecycle, self._state.degradations.all()) != before:
             log.info(
                 "state changed",
                 before=before[0].value,
                 after=self._state.lifecycle.value,
-                troubles=[trouble.value for trouble in self._state.troubles.all()],
+                degradations=[degradation.value for degradation in self._state.degradations.all()],
             )
         if new := self._state.plausibility.times_capped.keys() - capped:
             log.warning("brokers announce more than twice their targets", brokers=sorted(new))

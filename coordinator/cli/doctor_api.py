@@ -18,7 +18,7 @@ _BUS_SILENT_NS = (
     15 * NANOS_PER_SECOND
 )  # a bus topic's owner that dies causes a gap of about 12 s by itself
 
-_TROUBLES = {
+_DEGRADATIONS = {
     "ZooKeeper": ("ZOOKEEPER_SUSPENDED", "ZOOKEEPER_LOST"),
     "bus": ("BUS_SILENT",),
     "broker": ("BROKER_DOWN",),
@@ -83,7 +83,7 @@ def _state(health: HealthView) -> Finding:
     if state in _PASSING_STATES:
         return note("state", f"{state}, which passes by itself", "Look again in a few seconds.")
     if state != "ACTIVE":
-        reasons = "; ".join(trouble.value for trouble in health.troubles)
+        reasons = "; ".join(degradation.value for degradation in health.degradations)
         return wrong("state", f"{state}: {reasons}", "Set right what is wrong below.")
     return ok("state", f"ACTIVE with {counted(len(health.members), 'member')}")
 
@@ -207,8 +207,8 @@ def _conditions(client: AdminClient) -> Iterator[Finding]:
 
 
 def _reasons(health: HealthView, subject: str) -> str:
-    names = _TROUBLES[subject]
-    return "; ".join(t.value for t in health.troubles if t.name in names)
+    names = _DEGRADATIONS[subject]
+    return "; ".join(t.value for t in health.degradations if t.name in names)
 
 
 def _clock(ahead_s: float | None) -> Finding:

@@ -73,8 +73,8 @@ def _print_health(out: Console, health: HealthView) -> None:
     ready = "ready" if health.ready else "not ready"
     out.print(f"{health.broker} is {health.state.value} ({ready}), round {health.round:,}")
     out.print(f"  limits are held {held_by(health)}")
-    for trouble in health.troubles:
-        out.print(f"  trouble: {trouble.value}")
+    for degradation in health.degradations:
+        out.print(f"  degraded: {degradation.value}")
     for found in health.disagreements:
         out.print(f"  {found.peer} has gone by other {found.matter.value} for {span(found.age_ns)}")
     for broker, number in health.announcements_capped.items():

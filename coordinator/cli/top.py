@@ -94,10 +94,10 @@ def drawn(frame: Frame, history: RateHistory) -> RenderableType:
         parts.append("There are no resource groups.")
     if frame.left_out:
         parts.append(f"{frame.left_out} more groups; name one to see it.")
-    troubles = [trouble.value for trouble in frame.health.troubles]
+    degradations = [degradation.value for degradation in frame.health.degradations]
     if frame.health.enforcement_path != "gate":
         parts.append(f"{frame.health.broker}: limits are held {held_by(frame.health)}")
-    return Group(*parts, *(f"trouble: {reason}" for reason in troubles))
+    return Group(*parts, *(f"degraded: {reason}" for reason in degradations))
 
 
 def _headline(explanation: Explanation) -> str:

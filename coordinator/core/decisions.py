@@ -15,19 +15,19 @@ from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.splitting import Binding, Split, reserve_in
+from coordinator.core.degradation import Degradations, degraded_limit
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.escrow.books import limit_of
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
 from coordinator.core.escrow.quota import Quotas
 from coordinator.core.escrow.tree_quota import TreeFacts, TreeQuotas
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.transfer.raising import Raises
 from coordinator.core.transfer.tree_room import TreeRoom
-from coordinator.core.trouble import Troubles, limit_in_trouble
 from coordinator.core.usage.map import UsageMap
 
 
@@ -65,7 +65,7 @@ class _Facts:
     members: Mapping[str, Member]
     usage: UsageMap
     splits: Splits
-    troubles: Troubles
+    degradations: Degradations
     lifecycle: Lifecycle
     round: int
     now_ns: int
@@ -190,7 +190,7 @@ class Decider:
         groups: Mapping[str, ResourceGroup],
         members: Mapping[str, Member],
         usage: UsageMap,
-        troubles: Troubles,
+        degradations: Degradations,
         lifecycle: Lifecycle,
         round_: int,
         now_ns: int,
@@ -220,7 +220,7 @@ class Decider:
             members,
             usage,
             splits,
-            troubles,
+            degradations,
             lifecycle,
             round_,
             now_ns,
@@ -303,7 +303,7 @@ class Decider:
             members=facts.members,
             now_ns=facts.now_ns,
             active=facts.lifecycle is Lifecycle.ACTIVE,
-            lost=Trouble.ZOOKEEPER_LOST in facts.troubles,
+            lost=Degradation.ZOOKEEPER_LOST in facts.degradations,
         )
         for root in sorted(roots):
             facts.shares.update(self.tree_quotas.share(root, tree_facts))
@@ -381,11 +381,11 @@ class Decider:
         if known:
             held = held * part_of // known
         limit = answer.limit if lasting is None else group.base_of(dimension) or 0
-        local = limit_in_trouble(
+        local = degraded_limit(
             held if lasting is not None else min(limit, held),
             limit,
             len(facts.members),
-            facts.troubles,
+            facts.degradations,
             group.partition_policy,
             self._settings.hold_ns,
             facts.now_ns,
@@ -457,7 +457,7 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         """Under strict, give away the surplus over the target and hold exactly what the books say."""
-        lost = Trouble.ZOOKEEPER_LOST in facts.troubles
+        lost = Degradation.ZOOKEEPER_LOST in facts.degradations
         quota = self._quotas.read(
             group.name, dimension, limit, own or 0, facts.members, facts.now_ns, lost=lost
         )

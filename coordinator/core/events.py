@@ -91,7 +91,7 @@ class TrafficCounted:
 class Tick:
     """Time has passed; sent when ``CoordinatorState.tick_due_ns`` is reached, after fresh counts.
 
-    The only event that ends rounds, trouble and leases.
+    The only event that ends rounds, degradation and leases.
     """
 
 

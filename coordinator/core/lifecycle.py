@@ -1,8 +1,8 @@
-"""The life of a sidecar: six states, one transition table, and the troubles that degrade it.
+"""The life of a sidecar: six states, one transition table, and the reasons that degrade it.
 
 ::
 
-    STARTING --joined--> LEARNING --informed--> ACTIVE <--recovered/troubled--> DEGRADED
+    STARTING --joined--> LEARNING --informed--> ACTIVE <--recovered/degraded--> DEGRADED
                             ^  |                  |                               |
                             |  +------------------+------- re-joined -------------+
                             +---------------------------------------------- re-joined
@@ -36,13 +36,13 @@ class Trigger(Enum):
 
     JOINED = "joined"
     INFORMED = "informed"
-    TROUBLED = "troubled"
+    DEGRADED = "degraded"
     RECOVERED = "recovered"
     DRAIN = "drain"
     DRAINED = "drained"
 
 
-class Trouble(Enum):
+class Degradation(Enum):
     """A reason why a sidecar is DEGRADED; several can hold at once."""
 
     ZOOKEEPER_SUSPENDED = "ZooKeeper does not answer; the session may still be alive"
@@ -55,9 +55,9 @@ TRANSITIONS: Mapping[tuple[Lifecycle, Trigger], Lifecycle] = {
     (Lifecycle.STARTING, Trigger.JOINED): Lifecycle.LEARNING,
     (Lifecycle.LEARNING, Trigger.JOINED): Lifecycle.LEARNING,
     (Lifecycle.LEARNING, Trigger.INFORMED): Lifecycle.ACTIVE,
-    (Lifecycle.LEARNING, Trigger.TROUBLED): Lifecycle.DEGRADED,
+    (Lifecycle.LEARNING, Trigger.DEGRADED): Lifecycle.DEGRADED,
     (Lifecycle.ACTIVE, Trigger.JOINED): Lifecycle.LEARNING,
-    (Lifecycle.ACTIVE, Trigger.TROUBLED): Lifecycle.DEGRADED,
+    (Lifecycle.ACTIVE, Trigger.DEGRADED): Lifecycle.DEGRADED,
     (Lifecycle.DEGRADED, Trigger.JOINED): Lifecycle.LEARNING,
     (Lifecycle.DEGRADED, Trigger.RECOVERED): Lifecycle.ACTIVE,
     (Lifecycle.STARTING, Trigger.DRAIN): Lifecycle.DRAINING,

@@ -464,8 +464,8 @@ class UsageReport:
         escrow: the sender's books on strict groups, as far as there is news.
         view: digests of the definitions, members and rows that the sender uses; None from a sidecar
             that reports none.
-        troubled: the sender does not hear all members, and in the end moves to C/N unasked
-            (trouble.py).
+        bus_silent: the sender does not hear all members, and in the end moves to C/N unasked
+            (degradation.py).
         waiting: the sender waits for answers to its ceilings; every participant replies at once.
         answers: the sequence of the newest report taken from each incarnation that has ceilings.
     """
@@ -483,6 +483,6 @@ class UsageReport:
     asks: tuple[str, ...] = ()
     escrow: tuple[EscrowStatement, ...] = ()
     view: ViewDigest | None = None
-    troubled: bool = False
+    bus_silent: bool = False
     waiting: bool = False
     answers: Mapping[int, int] = field(default_factory=dict)

@@ -60,7 +60,7 @@ class CoreSettings:
         saturated_permille: a broker that held producers for more of a round than this has an
             unbounded demand.
         silence_rounds: if a member was not heard for this many of its rounds, it or this sidecar is
-            in trouble. With every third report lost, seven in a row are lost once in an hour.
+            degraded. With every third report lost, seven in a row are lost once in an hour.
         disagreement_rounds: a view that differs from this one's for more rounds than this is
             reported. A definition reaches all within milliseconds, the report that shows it within
             a round, and one or two of those may get lost.

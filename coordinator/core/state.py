@@ -3,11 +3,11 @@
 ``CoordinatorState.handle(event, now_ns)`` is the only input and returns the instructions, in order. Every
 call has the same five steps:
 
-1. *facts*: the event changes them (members, groups, usage map, meters, troubles);
+1. *facts*: the event changes them (members, groups, usage map, meters, degradations);
 2. *round*: a Tick that ends a round closes it: the meters become samples, the reporter marks changes;
 3. *lifecycle*: it follows from the facts (lifecycle.py has the table);
 4. *decision*: the limits of every group whose facts changed are decided anew (allocation/splitting.py,
-   transfer/policies.py, trouble.py); changed ones become SetLocalLimits;
+   transfer/policies.py, degradation.py); changed ones become SetLocalLimits;
 5. *report*: the news for the other brokers becomes one PublishUsageReport.
 
 The gate's counts are facts that come too often to decide on each: they take the first step alone. Time
@@ -39,6 +39,7 @@ from coordinator.core.certificate.certifier import Certifier, Facts
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.certificate.trees import certificate_of_all
 from coordinator.core.decisions import Decider
+from coordinator.core.degradation import Degradations
 from coordinator.core.demand.meters import Meters
 from coordinator.core.demand.observing import Observer, is_observed
 from coordinator.core.escrow.escrow import Escrow
@@ -74,7 +75,7 @@ from coordinator.core.instructions import (
     WriteEscrow,
 )
 from coordinator.core.invariants import holds
-from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
+from coordinator.core.lifecycle import Degradation, Lifecycle, Trigger, next_state
 from coordinator.core.model import (
     Dimension,
     Member,
@@ -91,7 +92,6 @@ from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.answering import answers_to_all, asked_by
 from coordinator.core.transfer.policies import STRICT
 from coordinator.core.transfer.raising import Raises
-from coordinator.core.trouble import Troubles
 from coordinator.core.usage.agreement import Agreement
 from coordinator.core.usage.map import UsageMap, Verdict
 from coordinator.core.validation import validate_limits
@@ -103,7 +103,7 @@ class CoordinatorState:
     def __init__(self, settings: CoreSettings) -> None:
         self.settings = settings
         self.lifecycle = Lifecycle.STARTING
-        self.troubles = Troubles(settings)
+        self.degradations = Degradations(settings)
         self.usage = UsageMap(settings.broker)
         self.agreement = Agreement(settings)
         self.certifier = Certifier(settings)
@@ -191,7 +191,7 @@ class CoordinatorState:
         obstacle = ""
         if self.incarnation is None or self.settings.broker not in self.members:
             obstacle = "this sidecar is not a member"
-        elif self.troubles.cut_off:
+        elif self.degradations.cut_off:
             obstacle = "this sidecar is cut off from ZooKeeper"
         forest = self.decider.forest
         facts = Facts(
@@ -227,10 +227,10 @@ class CoordinatorState:
         self._raises.validate(groups, self.limits(), self.members)
         active = self.lifecycle is Lifecycle.ACTIVE
         holds(
-            not active or (self.incarnation is not None and not self.troubles),
-            "An active sidecar is registered and not in trouble",
+            not active or (self.incarnation is not None and not self.degradations),
+            "An active sidecar is registered and not degraded",
             incarnation=self.incarnation,
-            troubles=[trouble.name for trouble in self.troubles.all()],
+            degradations=[degradation.name for degradation in self.degradations.all()],
         )
 
     # Step 1: the event changes facts.
@@ -333,7 +333,7 @@ class CoordinatorState:
         self.agreement.set_members(self.members)
         self.plausibility.set_members(self.members.keys())
         self.escrow.set_members(self.members, now_ns)
-        self.troubles.members_changed(self.members, now_ns)
+        self.degradations.members_changed(self.members, now_ns)
         if self._registration.look(self.members):
             self._unregister()
         if any(before.get(broker) != member for broker, member in self.members.items()):
@@ -370,14 +370,14 @@ class CoordinatorState:
         self._registration.joined(event.incarnation, self.members)
         self._reporter.restart()
         self._raises.restart()
-        self.troubles.restart(now_ns)
+        self.degradations.restart(now_ns)
         self.escrow.open_accounts(event.incarnation, now_ns)
         self.decider.restart()
         return []
 
     def _handle_connection_changed(self, event: ConnectionChanged, now_ns: int) -> None:
         self._registration.connected = event.state is ConnectionState.CONNECTED
-        self.troubles.connection_changed(event.state, now_ns)
+        self.degradations.connection_changed(event.state, now_ns)
         self.lease.connection_changed(event.state)
         if event.state is ConnectionState.LOST:
             self._unregister()
@@ -419,9 +419,9 @@ class CoordinatorState:
         self.decider.mark(
             self.plausibility.close_round(self.groups or {}, self.decider.split_of, heard)
         )
-        self.troubles.listen(self.usage, now_ns)
-        if self.troubles:
-            self.decider.mark_all()  # the limit while degraded depends on the duration of the trouble
+        self.degradations.listen(self.usage, now_ns)
+        if self.degradations:
+            self.decider.mark_all()  # the limit while degraded depends on the duration of the degradation
 
     # Step 3: the lifecycle follows from the facts.
 
@@ -430,12 +430,12 @@ class CoordinatorState:
             return []
         before = self.lifecycle
         answering, lease_over = self._registration.answering, self.lease.is_over(now_ns)
-        if self.troubles.look(now_ns, answering=answering, lease_over=lease_over):
+        if self.degradations.look(now_ns, answering=answering, lease_over=lease_over):
             self.decider.mark_all()  # a session that is over must not wait for the end of the round
-        troubled = self.troubles or self.incarnation is None
-        if troubled and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
-            self.lifecycle = next_state(before, Trigger.TROUBLED)
-        elif before is Lifecycle.DEGRADED and not troubled:
+        degraded = self.degradations or self.incarnation is None
+        if degraded and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
+            self.lifecycle = next_state(before, Trigger.DEGRADED)
+        elif before is Lifecycle.DEGRADED and not degraded:
             self.lifecycle = next_state(before, Trigger.RECOVERED)
         elif before is Lifecycle.LEARNING and self._is_informed():
             self.lifecycle = next_state(before, Trigger.INFORMED)
@@ -457,7 +457,13 @@ class CoordinatorState:
         if self.groups is None:
             return []
         changed = self.decider.decide(
-            self.groups, self.members, self.usage, self.troubles, self.lifecycle, self.round, now_ns
+            self.groups,
+            self.members,
+            self.usage,
+            self.degradations,
+            self.lifecycle,
+            self.round,
+            now_ns,
         )
         for name, before in changed.items():
             self._reporter.limits_changed(name, before, self.decider.in_force[name], self.meters)
@@ -471,7 +477,7 @@ class CoordinatorState:
 
     def _write_escrow(self, now_ns: int) -> list[Instruction]:
         trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)
-        if not trusted or self.troubles.cut_off or self.groups is None:
+        if not trusted or self.degradations.cut_off or self.groups is None:
             return []
         records = []
         if self.lease.holds(now_ns):  # a founder without one would put limits at 0
@@ -498,8 +504,8 @@ class CoordinatorState:
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))
-        troubled = Trouble.BUS_SILENT in self.troubles
-        return [PublishUsageReport(replace(report, view=view, troubled=troubled))]
+        bus_silent = Degradation.BUS_SILENT in self.degradations
+        return [PublishUsageReport(replace(report, view=view, bus_silent=bus_silent))]
 
 
 _NOT_OF_A_MEMBER = frozenset({Verdict.STRANGER, Verdict.UNCONFIRMED, Verdict.OLD_INCARNATION})

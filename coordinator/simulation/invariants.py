@@ -2,9 +2,9 @@
 
 ======================  ==========================================================================
 always                  the core's own invariants hold (``CoordinatorState.validate``)
-``balanced``            after every raise of a member that is not in trouble, the limits in force at all
+``balanced``            after every raise of a member that is not degraded, the limits in force at all
                         members add up to at most the group's limit and the reserves; with equal
-                        views, and no member in trouble, to at most the group's limit, or to what the law
+                        views, and no member degraded, to at most the group's limit, or to what the law
                         hands out when that is more by design
 ``strict``              at any instant the limits in force add up to at most the group's limit
 ======================  ==========================================================================

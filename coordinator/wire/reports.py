@@ -98,8 +98,8 @@ def encode(report: UsageReport, sent_ms: int = 0) -> bytes:
         message.definitionsDigest = report.view.definitions
         message.membersDigest = report.view.members
         message.usageDigest = report.view.usage
-    if report.troubled:
-        message.troubled = True
+    if report.bus_silent:
+        message.busSilent = True
     if report.named:
         _encode_by_name(report.groups, message)
     else:
@@ -149,7 +149,7 @@ def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
         asks=tuple(checked_name("asks", broker) for broker in message.asks),
         escrow=tuple(_decode_statement(statement) for statement in message.escrow),
         view=_decode_view(message),
-        troubled=message.troubled,
+        bus_silent=message.busSilent,
         waiting=message.waiting,
         answers=_decode_answers(message),
     )

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "escrow", "publish", "dispatch", "since", "sentMillis", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled", "signature")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "escrow", "publish", "dispatch", "since", "sentMillis", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "busSilent", "signature")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -28,7 +28,7 @@ class ResourceUsageInfo(_message.Message):
     DEFINITIONSDIGEST_FIELD_NUMBER: _ClassVar[int]
     MEMBERSDIGEST_FIELD_NUMBER: _ClassVar[int]
     USAGEDIGEST_FIELD_NUMBER: _ClassVar[int]
-    TROUBLED_FIELD_NUMBER: _ClassVar[int]
+    BUSSILENT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     broker: str
     usageMap: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
@@ -50,9 +50,9 @@ class ResourceUsageInfo(_message.Message):
     definitionsDigest: int
     membersDigest: int
     usageDigest: int
-    troubled: bool
+    busSilent: bool
     signature: bytes
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., escrow: _Optional[_Iterable[_Union[EscrowStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., sentMillis: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., escrow: _Optional[_Iterable[_Union[EscrowStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., sentMillis: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., busSilent: _Optional[bool] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class ReportHead(_message.Message):
     __slots__ = ("broker", "incarnation", "sequence", "sentMillis")

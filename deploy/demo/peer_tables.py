@@ -136,7 +136,7 @@ def _alive(second: int) -> _Row:
         "second": datetime.fromtimestamp(second, UTC),
         "observed_us": _WHOLE_US,
         "state": "ACTIVE",
-        "troubles": [],
+        "degradations": [],
         "rows_dropped": 0,
     }
 

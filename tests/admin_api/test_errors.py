@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.adapters.memory.store import MemoryStore
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.insight.model.views import HealthView
 from coordinator.ports import (
     BrokerUnreachable,
@@ -101,7 +101,7 @@ async def test_every_failure_names_its_cause(
 
 async def test_silent_bus_is_named_by_readiness(client: httpx.AsyncClient, world: World) -> None:
     """The bus fails no request: it drops reports, and the sidecar that misses them says so."""
-    world.views.turn(state=Lifecycle.DEGRADED, ready=False, troubles=(Trouble.BUS_SILENT,))
+    world.views.turn(state=Lifecycle.DEGRADED, ready=False, degradations=(Degradation.BUS_SILENT,))
 
     response = await client.get("/quota/v1/ready")
 
@@ -109,18 +109,20 @@ async def test_silent_bus_is_named_by_readiness(client: httpx.AsyncClient, world
     assert "the bus is silent" in response.json()["reason"]
 
 
-@pytest.mark.parametrize("trouble", [Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST])
+@pytest.mark.parametrize(
+    "degradation", [Degradation.ZOOKEEPER_SUSPENDED, Degradation.ZOOKEEPER_LOST]
+)
 @pytest.mark.parametrize("path", [GROUPS, NAMESPACE, "/quota/v1/groups"])
 async def test_old_copy_is_not_taken_for_the_store(
-    client: httpx.AsyncClient, world: World, path: str, trouble: Trouble
+    client: httpx.AsyncClient, world: World, path: str, degradation: Degradation
 ) -> None:
     """The API refuses to read a copy that may be old."""
-    world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,))
+    world.views.turn(state=Lifecycle.DEGRADED, degradations=(degradation,))
 
     response = await client.get(path)
 
     assert response.status_code == 503
-    assert trouble.value in response.json()["reason"]
+    assert degradation.value in response.json()["reason"]
 
 
 async def test_copy_that_has_not_arrived_is_not_an_empty_store(

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from admin_api.metrics import gate
 from admin_api.metrics import scrape as scraping
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic, Unit
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.gate_views import (
@@ -206,10 +206,10 @@ async def test_a_certificate_is_told(client: httpx.AsyncClient, world: World, or
 
 
 async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: World) -> None:
-    """State, troubles, members, reports, ZooKeeper, bus and gate."""
+    """State, degradations, members, reports, ZooKeeper, bus and gate."""
     world.views.turn(
         state=Lifecycle.DEGRADED,
-        troubles=(Trouble.BUS_SILENT,),
+        degradations=(Degradation.BUS_SILENT,),
         ready=False,
         reports_dropped={"old": 3},
         disagreements=(DisagreementView("broker-2", Matter.MEMBERS, 4_500_000_000),),
@@ -223,8 +223,8 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
 
     assert told("lifecycle", pulsar_quota_lifecycle="DEGRADED") == 1
     assert told("lifecycle", pulsar_quota_lifecycle="ACTIVE") == 0
-    assert told("trouble", pulsar_quota_trouble="BUS_SILENT") == 1
-    assert told("trouble", pulsar_quota_trouble="BROKER_DOWN") == 0
+    assert told("degradation", pulsar_quota_degradation="BUS_SILENT") == 1
+    assert told("degradation", pulsar_quota_degradation="BROKER_DOWN") == 0
     assert (told("ready"), told("members"), told("rounds")) == (0, 2, 812)
     assert told("report_age_seconds", peer="broker-2") == 0.21
     assert told("announcements_capped", peer="broker-2") == 21

@@ -10,7 +10,7 @@ import pytest
 
 from admin_api.routes import quota
 from coordinator.core.certificate.statement import Certificate
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.views import DisagreementView, MemberView
@@ -212,7 +212,7 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
         "incarnation": 17,
         "state": "ACTIVE",
         "ready": True,
-        "troubles": [],
+        "degradations": [],
         "round": 812,
         "members": [
             {
@@ -240,18 +240,18 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
     assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
 
 
-async def test_health_of_a_troubled_sidecar(client: httpx.AsyncClient, world: World) -> None:
+async def test_health_of_a_degraded_sidecar(client: httpx.AsyncClient, world: World) -> None:
     """Health is 200 in every state, because its reader wants to know the reason."""
-    trouble = Trouble.BUS_SILENT
+    degradation = Degradation.BUS_SILENT
     differs = DisagreementView("broker-2", Matter.USAGE, 4_200_000_000)
     world.views.turn(
-        state=Lifecycle.DEGRADED, troubles=(trouble,), ready=False, disagreements=(differs,)
+        state=Lifecycle.DEGRADED, degradations=(degradation,), ready=False, disagreements=(differs,)
     )
 
     health = await client.get("/quota/v1/health")
 
     assert health.status_code == 200
-    assert health.json()["troubles"] == [{"name": "BUS_SILENT", "reason": trouble.value}]
+    assert health.json()["degradations"] == [{"name": "BUS_SILENT", "reason": degradation.value}]
     assert health.json()["disagreements"] == [
         {"peer": "broker-2", "matter": "usage", "ageMillis": 4200}
     ]
@@ -307,14 +307,14 @@ async def test_ready(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("state", [state for state in Lifecycle if state is not Lifecycle.ACTIVE])
 async def test_not_ready(client: httpx.AsyncClient, world: World, state: Lifecycle) -> None:
     """503 says the state and why."""
-    troubles = (Trouble.BROKER_DOWN,) if state is Lifecycle.DEGRADED else ()
-    world.views.turn(state=state, troubles=troubles, ready=False)
+    degradations = (Degradation.BROKER_DOWN,) if state is Lifecycle.DEGRADED else ()
+    world.views.turn(state=state, degradations=degradations, ready=False)
 
     response = await client.get("/quota/v1/ready")
 
     assert response.status_code == 503
     why = response.json()["reason"].removeprefix(f"{state.value}: ")
-    assert why == Trouble.BROKER_DOWN.value if troubles else len(why) > 10
+    assert why == Degradation.BROKER_DOWN.value if degradations else len(why) > 10
 
 
 async def test_faults(client: httpx.AsyncClient, world: World) -> None:

@@ -59,7 +59,7 @@ HEALTHY = HealthView(
     broker="broker-1",
     incarnation=17,
     state=Lifecycle.ACTIVE,
-    troubles=(),
+    degradations=(),
     ready=True,
     members=(
         MemberView("broker-1", 17, "127.0.0.1:8087", 0),

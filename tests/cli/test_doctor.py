@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.answer import written
 from coordinator.insight.model.conditions import Condition, ConditionKind, Conditions
@@ -44,30 +44,32 @@ def test_findings_as_json(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "subject"),
+    ("degradation", "subject"),
     [
-        (Trouble.ZOOKEEPER_SUSPENDED, "ZooKeeper"),
-        (Trouble.ZOOKEEPER_LOST, "ZooKeeper"),
-        (Trouble.BUS_SILENT, "bus"),
-        (Trouble.BROKER_DOWN, "broker"),
+        (Degradation.ZOOKEEPER_SUSPENDED, "ZooKeeper"),
+        (Degradation.ZOOKEEPER_LOST, "ZooKeeper"),
+        (Degradation.BUS_SILENT, "bus"),
+        (Degradation.BROKER_DOWN, "broker"),
     ],
 )
-def test_every_trouble_has_a_fix(run: Run, world: World, trouble: Trouble, subject: str) -> None:
+def test_every_degradation_has_a_fix(
+    run: Run, world: World, degradation: Degradation, subject: str
+) -> None:
     """The sidecar says what is wrong; the doctor says what to do."""
-    world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,), ready=False)
+    world.views.turn(state=Lifecycle.DEGRADED, degradations=(degradation,), ready=False)
 
     examined = run("doctor", "--json")
 
     findings = {finding["subject"]: finding for finding in json.loads(examined.stdout)}
     assert examined.exit_code == 1
     assert findings["state"]["level"] == findings[subject]["level"] == "wrong"
-    assert findings[subject]["text"] == trouble.value
+    assert findings[subject]["text"] == degradation.value
     assert findings[subject]["fix"]
 
 
 @pytest.mark.parametrize("age_ms", [None, 20_000])
 def test_member_that_is_not_heard(run: Run, world: World, age_ms: int | None) -> None:
-    """A member whose reports do not arrive is named before the sidecar itself takes it for trouble."""
+    """A member whose reports do not arrive is named before the sidecar itself is degraded."""
     age_ns = None if age_ms is None else age_ms * MILLI_NS
     member = MemberView("broker-7", 3, "", age_ns)
     world.views.health_view = replace(HEALTHY, members=(*HEALTHY.members, member))

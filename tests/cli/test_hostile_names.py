@@ -83,7 +83,7 @@ HEALTH = {
     "broker": HOSTILE,
     "incarnation": 1,
     "state": HOSTILE,
-    "troubles": [{"name": HOSTILE, "reason": HOSTILE}],
+    "degradations": [{"name": HOSTILE, "reason": HOSTILE}],
     "ready": False,
     "members": [
         {"broker": HOSTILE, "incarnation": 1, "apiAddress": HOSTILE, "reportAgeMillis": None}
@@ -123,7 +123,7 @@ ANSWERS: dict[str, object] = {
     "words", [("status",), ("top", "--once"), ("conditions",), ("doctor",), ("log-level",)]
 )
 def test_commands_show_what_a_sidecar_says_as_text(run: Run, words: tuple[str, ...]) -> None:
-    """Names, states, troubles, conditions, faults, and what the doctor makes of them."""
+    """Names, states, degradations, conditions, faults, and what the doctor makes of them."""
     done = run(*words, carrier=Liar(ANSWERS), columns=400)
 
     assert not done.exception or isinstance(done.exception, SystemExit), done.exception

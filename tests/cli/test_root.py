@@ -120,7 +120,7 @@ HEALTH = {
     "incarnation": 7,
     "state": "ACTIVE",
     "ready": True,
-    "troubles": [],
+    "degradations": [],
     "round": 3,
     "members": [],
     "reportsDropped": {},
@@ -135,7 +135,7 @@ HEALTH = {
         ({"reportsDropped": []}, "list in place of dict"),
         ({"round": "third"}, "str in place of int"),
         ({"round": None}, "NoneType in place of int"),
-        ({"troubles": [{"name": "ASLEEP", "reason": "night"}]}, "'ASLEEP'"),
+        ({"degradations": [{"name": "ASLEEP", "reason": "night"}]}, "'ASLEEP'"),
     ],
 )
 def test_an_answer_of_the_wrong_form_is_one_line(

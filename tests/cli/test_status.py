@@ -13,7 +13,7 @@ from coordinator.cli.frames import RateHistory, fair_share, read_frame, spark_li
 from coordinator.cli.session import GlobalOptions
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import MembersChanged
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Member
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.delayed import DelayedTopic, DelayedView
@@ -39,11 +39,11 @@ def test_status(run: Run) -> None:
     )
 
 
-def test_status_in_trouble(run: Run, world: World) -> None:
+def test_status_while_degraded(run: Run, world: World) -> None:
     """The reason is the text that the core has for it."""
     world.views.turn(
         state=Lifecycle.DEGRADED,
-        troubles=(Trouble.BUS_SILENT,),
+        degradations=(Degradation.BUS_SILENT,),
         ready=False,
         reports_dropped={"stale": 1, "forged": 2},
         disagreements=(DisagreementView("broker-2", Matter.DEFINITIONS, 4_200_000_000),),
@@ -54,7 +54,7 @@ def test_status_in_trouble(run: Run, world: World) -> None:
     shown = run("status").stdout
 
     assert shown.startswith("broker-1 is DEGRADED (not ready)")
-    assert f"trouble: {Trouble.BUS_SILENT.value}" in shown
+    assert f"degraded: {Degradation.BUS_SILENT.value}" in shown
     assert "1 report dropped: stale" in shown
     assert "2 reports dropped: forged" in shown
     assert "broker-2 has gone by other definitions for 4.20 s" in shown

@@ -1,9 +1,9 @@
-"""Several cores together: where the limits settle, how soon, and what holds them in trouble."""
+"""Several cores together: where the limits settle, how soon, and what holds them while degraded."""
 
 import pytest
 
 from coordinator.core.events import ConnectionChanged, ConnectionState
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from tests.core.cluster import SECOND_NS, Cluster
 
 
@@ -180,7 +180,7 @@ def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Clu
     high, low = cluster.limit_of("b1"), cluster.limit_of("b2")
     cluster.deaf = {"b1", "b2"}
     cluster.run(20)
-    assert cluster.states["b1"].troubles.all() == (Trouble.BUS_SILENT,)
+    assert cluster.states["b1"].degradations.all() == (Degradation.BUS_SILENT,)
     assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (high, low)
     cluster.run(25)
     assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, low)
@@ -200,7 +200,7 @@ def share_and_fall_silent(cluster: Cluster) -> None:
     cluster.run(5)
     cluster.deaf = {"b1", "b2", "b3"}
     cluster.run(10)
-    assert cluster.states["b1"].troubles.all() == (Trouble.BUS_SILENT,)
+    assert cluster.states["b1"].degradations.all() == (Degradation.BUS_SILENT,)
 
 
 def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster: Cluster) -> None:

@@ -32,7 +32,7 @@ from coordinator.core.instructions import (
     RemoveLocalLimits,
     SetLocalLimits,
 )
-from coordinator.core.lifecycle import IllegalTransition, Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, IllegalTransition, Lifecycle
 from coordinator.core.model import (
     Dimension,
     Member,
@@ -185,10 +185,10 @@ def test_a_lost_session_is_noticed_by_the_own_timer(state: CoordinatorState) -> 
     """Without a server kazoo stays SUSPENDED for ever; after the session timeout that counts as LOST."""
     activate(state)
     state.handle(ConnectionChanged(ConnectionState.SUSPENDED), SECOND_NS)
-    assert state.troubles.all() == (Trouble.ZOOKEEPER_SUSPENDED,)
+    assert state.degradations.all() == (Degradation.ZOOKEEPER_SUSPENDED,)
     state.handle(Tick(), 5 * SECOND_NS)
 
-    assert state.troubles.all() == (Trouble.ZOOKEEPER_LOST,)
+    assert state.degradations.all() == (Degradation.ZOOKEEPER_LOST,)
     assert stands(state) is Lifecycle.DEGRADED
     state.handle(ConnectionChanged(ConnectionState.CONNECTED), 6 * SECOND_NS)
     assert stands(state) is Lifecycle.ACTIVE
@@ -204,7 +204,7 @@ def test_a_session_that_is_over_means_joining_again(state: CoordinatorState) -> 
     assert JoinMembership() in instructions
 
 
-def test_a_registration_that_arrives_in_trouble_starts_from_the_reserve_all_the_same(
+def test_a_registration_that_arrives_while_degraded_starts_from_the_reserve_all_the_same(
     state: CoordinatorState,
 ) -> None:
     """The earlier incarnation may still hold an unknown share."""

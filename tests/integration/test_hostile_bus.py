@@ -19,11 +19,11 @@ from coordinator.wire.documents import encode_member
 from coordinator.wire.reports import encode
 from coordinator.wire.signature import Signer
 from tests.integration.told import (
+    degradations,
     dropped_at,
     is_ready,
     members,
     sample,
-    troubles,
     wait_for_dropped,
 )
 from tests.integration.world import World, eventually
@@ -126,7 +126,7 @@ def test_forged_farewells_of_all_members_raise_no_limit(world: World, connect: C
                         producer.send(encode(farewell))
                         producer.send(strangers_key.sign(encode(farewell)))
                 for name in BROKERS:
-                    assert troubles(world, name) == []
+                    assert degradations(world, name) == []
                     assert all(age < 10_000 for age in ages(world, name).values())
                 if time.monotonic() > until_s:
                     break

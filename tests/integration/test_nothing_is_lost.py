@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import pulsar
 import pytest
 
-from coordinator.core.lifecycle import Trouble
+from coordinator.core.lifecycle import Degradation
 from tests.integration.told import sample
 from tests.integration.world import World, eventually
 
@@ -229,7 +229,7 @@ def gone(world: World, name: str) -> bool:
     used = [row["broker"] for row in world.get(f"/quota/v1/usage/{world.group}")["brokers"]]
     return (
         answer.status_code == 503
-        and Trouble.BROKER_DOWN.value in answer.json()["reason"]
+        and Degradation.BROKER_DOWN.value in answer.json()["reason"]
         and name not in peers
         and name not in used
     )

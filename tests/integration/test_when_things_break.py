@@ -21,7 +21,7 @@ import pulsar
 import pyarrow.parquet as pq
 import pytest
 
-from coordinator.core.lifecycle import Trouble
+from coordinator.core.lifecycle import Degradation
 from coordinator.core.model import UsageReport
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
@@ -33,12 +33,12 @@ from deploy.local.sidecars import Sidecars
 from tests.integration.cut_off import ROUND_S, SEVERED, STALLED, CutOff
 from tests.integration.told import (
     conditions,
+    degradations,
     dropped_at,
     is_ready,
     members,
     refusal,
     sample,
-    troubles,
     wait_for_capped,
     wait_for_dropped,
     wait_for_limit,
@@ -110,7 +110,7 @@ def silent_bus(world: World, cut_off: CutOff) -> Iterator[None]:
     cut_off.links.become(STALLED, *links)
     try:
         eventually(
-            lambda: all("BUS_SILENT" in troubles(world, name) for name in BROKERS),
+            lambda: all("BUS_SILENT" in degradations(world, name) for name in BROKERS),
             "all of them miss the others",
         )
         yield
@@ -168,10 +168,10 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
             assert balanced.local_limit("broker-3") <= held["broker-3"]
             assert {name: strict.local_limit(name) for name in BROKERS} == held_strictly
 
-            reason = Trouble.BUS_SILENT.value
+            reason = Degradation.BUS_SILENT.value
             assert reason in refusal(balanced, "broker-2")
             assert reason in balanced.explained("broker-1")["sentence"]
-            series = 'pulsar_quota_trouble{pulsar_quota_trouble="BUS_SILENT"}'
+            series = 'pulsar_quota_degradation{pulsar_quota_degradation="BUS_SILENT"}'
             assert sample(balanced, "broker-3", series) == 1
             certificate = balanced.get(f"/quota/v1/certificate/{balanced.group}")["certificates"][0]
             assert certificate["most"] > LIMIT
@@ -245,23 +245,25 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
         links = cut_off.network_paths["broker-1"].to_zookeeper
         cut_off.links.become(SEVERED, *links)
         try:
-            eventually(lambda: "ZOOKEEPER_SUSPENDED" in troubles(hold, "broker-1"), "it is told")
+            eventually(
+                lambda: "ZOOKEEPER_SUSPENDED" in degradations(hold, "broker-1"), "it is told"
+            )
             held = {name: world.local_limit("broker-1") for name, world in policies.items()}
-            assert Trouble.ZOOKEEPER_SUSPENDED.value in refusal(hold, "broker-1")
+            assert Degradation.ZOOKEEPER_SUSPENDED.value in refusal(hold, "broker-1")
             assert set(held.values()) <= set(MOST)
 
-            eventually(lambda: "ZOOKEEPER_LOST" in troubles(hold, "broker-1"), "it is over")
+            eventually(lambda: "ZOOKEEPER_LOST" in degradations(hold, "broker-1"), "it is over")
             assert {name: world.local_limit("broker-1") for name, world in policies.items()} == {
                 "hold": held["hold"],
                 "safe": EQUAL_PART,
                 "stop": 0,
                 "strict": 0,
             }
-            reason = Trouble.ZOOKEEPER_LOST.value
+            reason = Degradation.ZOOKEEPER_LOST.value
             assert reason in refusal(hold, "broker-1")
             for world in policies.values():
                 assert reason in world.explained("broker-1")["sentence"]
-            series = 'pulsar_quota_trouble{pulsar_quota_trouble="ZOOKEEPER_LOST"}'
+            series = 'pulsar_quota_degradation{pulsar_quota_degradation="ZOOKEEPER_LOST"}'
             assert sample(hold, "broker-1", series) == 1
             eventually(
                 lambda: ("ZooKeeperLost", "broker-1") in conditions(hold, "broker-1"), "a condition"

@@ -13,11 +13,11 @@ def wait_for_limit(world: World, name: str, limits: range) -> None:
     eventually(lambda: world.local_limit(name) in limits, f"{limits} at {name}")
 
 
-def troubles(world: World, name: str) -> list[str]:
+def degradations(world: World, name: str) -> list[str]:
     """Why a sidecar is DEGRADED, as its health names it; nothing while it is not."""
     health = world.get("/quota/v1/health", at=name)
-    assert health["state"] == "DEGRADED" or not health["troubles"]
-    return [trouble["name"] for trouble in health["troubles"]]
+    assert health["state"] == "DEGRADED" or not health["degradations"]
+    return [degradation["name"] for degradation in health["degradations"]]
 
 
 def refusal(world: World, name: str) -> str:

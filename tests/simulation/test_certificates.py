@@ -140,8 +140,8 @@ def _forget(*_: object) -> None:
     pass
 
 
-def _untroubled(take: Callable[[Certifier, UsageReport], None]) -> Callable[..., None]:
-    return lambda self, report: take(self, replace(report, troubled=False))
+def _hearing_all(take: Callable[[Certifier, UsageReport], None]) -> Callable[..., None]:
+    return lambda self, report: take(self, replace(report, bus_silent=False))
 
 
 def _ageless(holder: Callable[..., Holder]) -> Callable[..., Holder]:
@@ -155,7 +155,7 @@ PLANTED: Mapping[str, tuple[Callable[[], Stage], Callable[[pytest.MonkeyPatch], 
     ),
     "forgets who moves to C/N in the end": (
         deaf_for_long,
-        lambda patch: patch.setattr(Certifier, "take", _untroubled(Certifier.take)),
+        lambda patch: patch.setattr(Certifier, "take", _hearing_all(Certifier.take)),
     ),
     "believes what it heard long ago": (
         unheard_for_long,

@@ -64,7 +64,7 @@ HEAD = UsageReport(
     learning=True,
     asks=("broker-2", "broker-3"),
     view=ViewDigest(1, 2**31, 2**32 - 1),
-    troubled=True,
+    bus_silent=True,
     waiting=True,
     answers={2**40 + 2: 99, 2**40 + 3: 100},
 )

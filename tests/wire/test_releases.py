@@ -170,7 +170,7 @@ def test_a_document_of_a_newer_release_is_read_without_what_is_new(release: str,
 
 #: What came after the first reports that were ever sent; an older release leaves it out.
 OPTIONAL = (
-    *("complete", "learning", "leaving", "asks", "escrow", "waiting", "troubled"),
+    *("complete", "learning", "leaving", "asks", "escrow", "waiting", "busSilent"),
     *("answeredIncarnations", "answeredSequences"),
     *("definitionsDigest", "membersDigest", "usageDigest"),
 )
@@ -187,7 +187,7 @@ def test_a_report_of_an_older_release_that_lacks_what_is_newer_is_read() -> None
 
     report = decode(message.SerializeToString(), {})
 
-    assert (report.view, report.waiting, report.troubled) == (None, False, False)
+    assert (report.view, report.waiting, report.bus_silent) == (None, False, False)
     assert [entry.group for entry in report.groups] == ["orders", "returns"]
 
 

@@ -73,7 +73,7 @@ heads = st.builds(
     asks=st.lists(names, max_size=3).map(tuple),
     escrow=st.lists(statements, max_size=3).map(tuple),
     view=st.none() | st.builds(ViewDigest, digests, digests, digests),
-    troubled=st.booleans(),
+    bus_silent=st.booleans(),
     waiting=st.booleans(),
     answers=st.dictionaries(counts, counts, max_size=3),
 )

@@ -208,7 +208,7 @@ class ParquetRecorder:
             None if second is None else second.start_ns // _MICRO_NS,
             None if second is None else second.observed_ns // _MICRO_NS,
             state.lifecycle.value,
-            [trouble.name for trouble in state.troubles.all()],
+            [degradation.name for degradation in state.degradations.all()],
             self.health().rows_dropped,
         )
 

@@ -145,7 +145,7 @@ SCHEMAS: Mapping[RecordedTable, pa.Schema] = {
         second=_TIMESTAMP,
         observed_us=pa.int64(),
         state=pa.string(),
-        troubles=pa.list_(pa.string()),
+        degradations=pa.list_(pa.string()),
         rows_dropped=pa.int64(),
     ),
     # One row per stage that a change of a group came to, by the sidecar that follows it; `moved` says who

@@ -23,7 +23,7 @@ like any write, and wakes no watch. The core concludes what that proves, from th
 connection was asked for (coordinator.core.escrow.lease).
 
 Only a server can report LOST; the core counts how long SUSPENDED may last before the others have dropped
-this sidecar (coordinator.core.trouble).
+this sidecar (coordinator.core.degradation).
 
 States are reported in order and only when they change: CONNECTED, SUSPENDED, LOST. There is no report
 until the first connection.

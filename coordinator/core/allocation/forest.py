@@ -6,7 +6,7 @@ own and theirs; a group without a limit of its own gets one from its parent.
 *Entitlements.* A group is entitled to what it has when every group wants everything. At each inner
 group the entitlements of the children add up to no more than its own. So whatever a broker may hold
 unasked is a part of an entitlement: its arrival reserve (splitting.py), and an equal part when the
-bus is silent (trouble.py). An inner group has no traffic of its own and is entitled to none.
+bus is silent (degradation.py). An inner group has no traffic of its own and is entitled to none.
 
 Definitions come from a store that others write to, so a definition that makes no tree must not
 break one: a parent that does not exist, cannot share its limit or would close a cycle is no parent,

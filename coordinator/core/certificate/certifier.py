@@ -46,7 +46,7 @@ class _Word:
 
     incarnation: int
     #: It does not hear all other members.
-    troubled: bool
+    bus_silent: bool
     #: Its limits of groups in which it no longer takes part; it lowers them right after.
     ended: dict[Place, int] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class Certifier:
         member = self._members.get(report.broker)
         if member is not None and report.incarnation >= member.incarnation:
             self._departed.pop(report.broker, None)
-        word = _Word(report.incarnation, report.troubled)
+        word = _Word(report.incarnation, report.bus_silent)
         for group, monitoring_class, usage in _ended(report):
             for dimension in DIMENSIONS_OF[monitoring_class]:
                 if limit := usage.limit_of(dimension.unit):
@@ -327,8 +327,8 @@ class Certifier:
         if not asked:
             return Holder(broker, highest, Basis.UNTOLD)
         part = _base(self._definitions(group), dimension) // members
-        if word.troubled and part > announced:
-            return Holder(broker, part, Basis.TROUBLED)
+        if word.bus_silent and part > announced:
+            return Holder(broker, part, Basis.BUS_SILENT)
         return Holder(broker, announced, Basis.ANNOUNCED)
 
     def _announced(

@@ -21,11 +21,11 @@ Where an announcement is not enough, a broker counts with C, or with the limit t
   yet. A broker that was there before this one and was not heard yet need not have asked either.
 * A broker that was not heard for half of ``hold`` may have ceased to wait for answers
   (transfer/raising.py).
-* A broker that reports that it does not hear all others moves to C/N in the end (trouble.py).
+* A broker that reports that it does not hear all others moves to C/N in the end (degradation.py).
 
 *Which brokers count.* Every member, and every broker that left the membership without a farewell, since
-it may only be cut off: such a broker never raises itself (trouble.py), and counts until it is back and
-heard. A broker that sent a farewell only finishes its work under way. *Which C*: while a changed
+it may only be cut off: such a broker never raises itself (degradation.py), and counts until it is back
+and heard. A broker that sent a farewell only finishes its work under way. *Which C*: while a changed
 definition is under way, the highest that any broker may use, until every member's report has shown
 (usage/agreement.py) that it uses the new one.
 
@@ -58,7 +58,7 @@ class Basis(Enum):
     RESERVE = "takes no part"
     UNTOLD = "need not ask this one"
     LATE = "was not heard for long"
-    TROUBLED = "does not hear all others"
+    BUS_SILENT = "does not hear all others"
     UNBOUND = "raises itself without a word"
     DEPARTED = "left without a word"
 

@@ -80,7 +80,7 @@ class _Flow:
     #: The newest report; older ones are copies and cost nothing.
     sequence: int = 0
     #: Whether it does not hear all other members.
-    troubled: bool = False
+    bus_silent: bool = False
     #: Whether it sent a farewell.
     gone: bool = False
 
@@ -119,7 +119,7 @@ class Plausibility:
             self._flows[report.broker] = flow
         elif report.incarnation < flow.incarnation or report.sequence <= flow.sequence:
             return None  # and has names for these
-        flow.sequence, flow.troubled = report.sequence, report.troubled
+        flow.sequence, flow.bus_silent = report.sequence, report.bus_silent
         flow.left_ns = min(_PATIENCE_NS, flow.left_ns + now_ns - flow.as_of_ns)
         flow.as_of_ns = now_ns
         cost_ns = self._settings.urgent_gap_ns // 2
@@ -194,7 +194,7 @@ class Plausibility:
         flow = self._flows.get(broker)
         return (
             flow is not None
-            and not flow.troubled
+            and not flow.bus_silent
             and heard.agreement.same_definitions(broker)
             and heard.agreement.same_members(broker)
         )

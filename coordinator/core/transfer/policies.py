@@ -31,7 +31,7 @@ same room, the one that announces later has heard of the other before it may rai
   (``partitionPolicy`` hold or safe) exceeds the limit by its own, once the others have taken over its
   share: they cannot tell it from a dead one. Back under a new incarnation it holds its reserve, even
   while degraded, as the limits of the old one are unknown. A broker that stays degraded moves to C/N
-  unasked (trouble.py); a new incarnation waits for that as long as one that has just begun to listen.
+  unasked (degradation.py); a new incarnation waits for that as long as one that has just begun to listen.
 * Reserves of members that take no part are not reported. While members come and go, views of N differ, so
   the reserves may exceed their sum for some milliseconds: by half a per cent of the limit for each
   newcomer that does not know N yet.

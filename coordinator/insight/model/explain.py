@@ -55,7 +55,7 @@ def health(state: CoordinatorState, now_ns: int) -> HealthView:
         broker=state.settings.broker,
         incarnation=state.incarnation or 0,
         state=state.lifecycle,
-        troubles=state.troubles.all(),
+        degradations=state.degradations.all(),
         ready=state.lifecycle is Lifecycle.ACTIVE,
         members=tuple(
             MemberView(
@@ -170,7 +170,9 @@ def explain(
         else "",
         ""
         if inner
-        else sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
+        else sentence_of(
+            name, dimension, answer, subject, local, binding, state.degradations.all()
+        ),
         tree_sentence(state, name, dimension),
         _units_sentence(state, name, dimension, answer),
         capped_sentence(state.plausibility.capped.get((name, dimension), frozenset())),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from coordinator.core.events import Event, GroupsChanged, MembersChanged
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
 from coordinator.core.state import CoordinatorState
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS
@@ -33,7 +33,7 @@ class NoteKind(Enum):
     CHANGED = "changed"
     DELETED = "deleted"
     STATE = "state"
-    TROUBLE = "trouble"
+    DEGRADATION = "degradation"
     RECOVERED = "recovered"
     THROTTLED = "throttled"
     RELEASED = "released"
@@ -68,7 +68,7 @@ class Journal:
         self._members: dict[str, Member] | None = None
         self._groups: dict[str, ResourceGroup] | None = None
         self._lifecycle = Lifecycle.STARTING
-        self._troubles: tuple[Trouble, ...] = ()
+        self._degradations: tuple[Degradation, ...] = ()
         self._next = 0
 
     def notes(self, after: int = -1) -> tuple[Note, ...]:
@@ -88,7 +88,7 @@ class Journal:
             self._compare_members(dict(state.members), now_ns)
         elif isinstance(event, GroupsChanged):
             self._compare_groups(dict(state.groups or {}), now_ns)
-        if state.lifecycle is not self._lifecycle or state.troubles.all() != self._troubles:
+        if state.lifecycle is not self._lifecycle or state.degradations.all() != self._degradations:
             self._compare_state(state, now_ns)
 
     def sampled(self, before: GroupRow | None, row: GroupRow, now_ns: int) -> None:
@@ -134,14 +134,16 @@ class Journal:
         if state.lifecycle is not self._lifecycle:
             text = f"{broker} is {state.lifecycle.value}, was {self._lifecycle.value}"
             self._note(NoteKind.STATE, broker, text, now_ns)
-        troubles = state.troubles.all()
-        for trouble in troubles:
-            if trouble not in self._troubles:
-                self._note(NoteKind.TROUBLE, broker, f"{broker}: {trouble.value}", now_ns)
-        for trouble in self._troubles:
-            if trouble not in troubles:
-                self._note(NoteKind.RECOVERED, broker, f"{broker}, over: {trouble.value}", now_ns)
-        self._lifecycle, self._troubles = state.lifecycle, troubles
+        degradations = state.degradations.all()
+        for degradation in degradations:
+            if degradation not in self._degradations:
+                self._note(NoteKind.DEGRADATION, broker, f"{broker}: {degradation.value}", now_ns)
+        for degradation in self._degradations:
+            if degradation not in degradations:
+                self._note(
+                    NoteKind.RECOVERED, broker, f"{broker}, over: {degradation.value}", now_ns
+                )
+        self._lifecycle, self._degradations = state.lifecycle, degradations
 
     def _note(self, kind: NoteKind, subject: str, text: str, now_ns: int) -> None:
         note = Note(self._next, now_ns, kind, subject, text)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from coordinator.core.allocation.splitting import Binding, Split
 from coordinator.core.demand.observing import Excess
 from coordinator.core.handling import hold_warning, refuses
-from coordinator.core.lifecycle import Trouble
+from coordinator.core.lifecycle import Degradation
 from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Unit
 
 
@@ -18,7 +18,7 @@ def sentence_of(
     subject: str,
     local: int | None,
     binding: Binding,
-    troubles: Sequence[Trouble],
+    degradations: Sequence[Degradation],
 ) -> str:
     """Return the reason for a local limit as a sentence.
 
@@ -29,7 +29,7 @@ def sentence_of(
         subject: the broker that holds the limit.
         local: that limit, per second.
         binding: the cause of the limit.
-        troubles: those of this sidecar.
+        degradations: those of this sidecar.
     """
     if answer is None or local is None:
         return f"{name} does not limit {dimension.value}: {subject} lets everything through."
@@ -50,7 +50,7 @@ def sentence_of(
         case Binding.GATE:
             sentence = _gate_sentence(answer, subject, local)
         case _:
-            reasons = "; ".join(trouble.value for trouble in troubles)
+            reasons = "; ".join(degradation.value for degradation in degradations)
             sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
     return sentence
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from coordinator.core.lifecycle import Trouble
+from coordinator.core.lifecycle import Degradation
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.conditions import Condition, ConditionKind
 
-_ZOOKEEPER = (Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST)
+_ZOOKEEPER = (Degradation.ZOOKEEPER_SUSPENDED, Degradation.ZOOKEEPER_LOST)
 
 
 def sidecar_conditions(
@@ -16,11 +16,11 @@ def sidecar_conditions(
 ) -> Iterator[Condition]:
     """Yield the conditions of this sidecar and of its peers, of which these are lost."""
     broker = state.settings.broker
-    for trouble in state.troubles.all():
-        sentence = f"{broker}: {trouble.value}"
-        if trouble in _ZOOKEEPER:
+    for degradation in state.degradations.all():
+        sentence = f"{broker}: {degradation.value}"
+        if degradation in _ZOOKEEPER:
             yield Condition(ConditionKind.ZOOKEEPER_LOST, broker, sentence)
-        elif trouble is Trouble.BUS_SILENT:
+        elif degradation is Degradation.BUS_SILENT:
             yield Condition(ConditionKind.BUS_SILENT, broker, sentence)
     rounds_ns = {peer: state.usage.round_ns(peer) for peer in state.members}
     differing: dict[str, list[str]] = {}

@@ -34,7 +34,7 @@ from coordinator.core.events import (
     TrafficCounted,
     UsageReportReceived,
 )
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -156,7 +156,7 @@ class StimulusLog:
         self._passes = 0
         self._round = 0
         self._lifecycle = Lifecycle.STARTING
-        self._troubles: tuple[Trouble, ...] = ()
+        self._degradations: tuple[Degradation, ...] = ()
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
         self._records: dict[str, EscrowRecord] = {}
@@ -180,7 +180,7 @@ class StimulusLog:
                 self._keep(now_ns, self._counted(state), frozenset(), decisions)
         else:
             self._note(event, state, now_ns, decisions)
-        if state.lifecycle is not self._lifecycle or state.troubles.all() != self._troubles:
+        if state.lifecycle is not self._lifecycle or state.degradations.all() != self._degradations:
             self._compare_lifecycle(state, now_ns)
 
     def story(
@@ -218,7 +218,7 @@ class StimulusLog:
         if decider.passes == self._passes:
             return {}
         self._passes = decider.passes
-        troubles = state.troubles.all()
+        degradations = state.degradations.all()
         found: dict[str, tuple[KeptDecision, ...]] = {}
         for place in decider.redecided:
             decision, told = decider.decisions.get(place), self._told.get(place)
@@ -228,7 +228,7 @@ class StimulusLog:
             group, dimension = place
             is_first, was = told is None, None if told is None else told[1]
             kept_decision = KeptDecision(
-                dimension, decision, was, is_first, state.lifecycle, troubles
+                dimension, decision, was, is_first, state.lifecycle, degradations
             )
             found[group] = (*found.get(group, ()), kept_decision)
         return found
@@ -329,9 +329,9 @@ class StimulusLog:
 
     def _compare_lifecycle(self, state: CoordinatorState, now_ns: int) -> None:
         before, self._lifecycle = self._lifecycle, state.lifecycle
-        self._troubles = state.troubles.all()
+        self._degradations = state.degradations.all()
         was = "" if before is state.lifecycle else f", before {before.value}"
-        why = "; ".join(trouble.value for trouble in self._troubles)
+        why = "; ".join(degradation.value for degradation in self._degradations)
         sentence = f"{state.settings.broker} is {state.lifecycle.value}{was}"
         self._keep(now_ns, f"{sentence}: {why}." if why else f"{sentence}.", None, {})
 

@@ -19,7 +19,7 @@ from coordinator.core.events import (
     SessionConfirmed,
     UsageReportReceived,
 )
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Key, MonitoringClass, Unit
 from coordinator.core.settings import CoreSettings
 from coordinator.insight.model.sentences import sentence_of
@@ -38,7 +38,7 @@ class KeptDecision:
         was: the limit as it was last kept, per second; None is unlimited.
         is_first: whether no decision was kept before.
         lifecycle: the sidecar's state when it decided.
-        troubles: its troubles.
+        degradations: its degradations.
     """
 
     dimension: Dimension
@@ -46,7 +46,7 @@ class KeptDecision:
     was: int | None
     is_first: bool
     lifecycle: Lifecycle
-    troubles: tuple[Trouble, ...]
+    degradations: tuple[Degradation, ...]
 
     @property
     def cells(self) -> int:
@@ -106,13 +106,13 @@ class KeptDecision:
                 broker,
                 after.local_limit,
                 after.binding,
-                self.troubles,
+                self.degradations,
             )
         if after.binding is Binding.RESERVE:
             return self._reserve(group, broker)
         if after.binding is Binding.GATE:
             return f"{group} has become strict, and its escrow record is not written yet."
-        reasons = "; ".join(trouble.value for trouble in self.troubles)
+        reasons = "; ".join(degradation.value for degradation in self.degradations)
         return f"{broker} is {self.lifecycle.value}: {reasons or 'it has no lease yet'}."
 
     def _reserve(self, group: str, broker: str) -> str:

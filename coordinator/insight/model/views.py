@@ -12,7 +12,7 @@ from typing import Annotated, Self
 
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import ENFORCE
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.answer import Age, Limit, Permille, Wire, answer, from_wire, to_wire
@@ -151,7 +151,7 @@ class MemberView:
 
 
 @answer
-class TroubleView:
+class DegradationView:
     """One reason why a sidecar is degraded."""
 
     name: str
@@ -159,8 +159,12 @@ class TroubleView:
 
 
 Reason = Annotated[
-    Trouble,
-    Wire(lambda it: TroubleView(it.name, it.value), lambda view: Trouble[view.name], TroubleView),
+    Degradation,
+    Wire(
+        lambda it: DegradationView(it.name, it.value),
+        lambda view: Degradation[view.name],
+        DegradationView,
+    ),
 ]
 
 
@@ -214,7 +218,7 @@ class HealthView:
     incarnation: int
     state: Lifecycle
     ready: bool
-    troubles: tuple[Reason, ...]
+    degradations: tuple[Reason, ...]
     round: int
     members: tuple[MemberView, ...]
     reports_dropped: Mapping[str, int]

@@ -12,6 +12,7 @@ from coordinator.core.allocation.fill import max_min_of_all
 from coordinator.core.allocation.laws import Claim, max_min
 from coordinator.core.allocation.splits import MANY
 from coordinator.core.decisions import Decider, Decision
+from coordinator.core.degradation import Degradations
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
 from coordinator.core.lifecycle import Lifecycle
@@ -27,7 +28,6 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.raising import Raises
-from coordinator.core.trouble import Troubles
 from coordinator.core.usage.map import UsageMap
 
 SECOND_NS = 1_000_000_000
@@ -104,7 +104,7 @@ def test_decisions_are_the_same_all_at_once_and_one_by_one(seed: int, lifecycle:
         decider = Decider(SETTINGS, Escrow(SETTINGS), Lease(SETTINGS), Raises(SETTINGS), {})
         for names in batches:
             decider.mark(names)
-            decider.decide(groups, members, usage, Troubles(SETTINGS), lifecycle, 1, SECOND_NS)
+            decider.decide(groups, members, usage, Degradations(SETTINGS), lifecycle, 1, SECOND_NS)
         return decider.in_force, dict(decider.decisions)
 
     assert decided([list(groups)]) == decided([[name] for name in groups]), f"seed {seed}"

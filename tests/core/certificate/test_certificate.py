@@ -112,7 +112,7 @@ def test_a_broker_that_misses_reports_may_move_to_its_equal_part() -> None:
     cluster.run(10.0)
 
     found = certificate(cluster)
-    assert basis_of(found, "b2") is Basis.TROUBLED
+    assert basis_of(found, "b2") is Basis.BUS_SILENT
     assert next(holder.most for holder in found.holders if holder.broker == "b2") == 1_000
 
 

@@ -87,7 +87,7 @@ def test_a_report_that_zookeeper_does_not_vouch_for_changes_nothing(
     for broker, state in flooded.states.items():
         # What bears the own name is dropped before it is looked at.
         assert sum(state.reports_dropped.values()) == (0 if broker == forged.broker else 100)
-        assert not state.troubles
+        assert not state.degradations
         assert not state.plausibility.times_capped
     flooded.validate()
 
@@ -195,7 +195,7 @@ REPORTS = st.builds(
         max_size=2,
     ).map(tuple),
     view=st.none() | st.builds(ViewDigest, SMALL, SMALL, SMALL),
-    troubled=st.booleans(),
+    bus_silent=st.booleans(),
     waiting=st.booleans(),
     answers=st.dictionaries(COUNTS, COUNTS, max_size=3),
 )

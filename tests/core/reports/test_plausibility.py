@@ -127,7 +127,7 @@ def test_who_comes_back_to_the_truth_is_waited_for_again(cluster: Cluster) -> No
 
 def test_a_broker_that_says_it_misses_reports_may_keep_its_limit(cluster: Cluster) -> None:
     """Such a broker does not know its target."""
-    cluster.distort["b2"] = lambda report: replace(saying(holding_all)(report), troubled=True)
+    cluster.distort["b2"] = lambda report: replace(saying(holding_all)(report), bus_silent=True)
     cluster.want("b2", LIMIT // 6)
     cluster.run(2.0 * CAPPED_AT)
 

@@ -195,7 +195,10 @@ def _keep(*_: object) -> None:
         (two_deaf_rivals, {"transfer.raising._Raise.known_since": _any_answer}),
         (
             back_while_one_is_dead,
-            {"decisions.Decider.restart": Decider.mark_all, "trouble.Troubles.restart": _keep},
+            {
+                "decisions.Decider.restart": Decider.mark_all,
+                "degradation.Degradations.restart": _keep,
+            },
         ),
     ],
     ids=["waits for no answers", "takes old answers", "keeps what it held"],

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from pydantic import TypeAdapter
 
-from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Rates, Unit
 from coordinator.insight.model.answer import (
     Age,
@@ -155,7 +155,7 @@ HEALTH = HealthView(
     broker="b1",
     incarnation=7,
     state=Lifecycle.DEGRADED,
-    troubles=(Trouble.BUS_SILENT,),
+    degradations=(Degradation.BUS_SILENT,),
     ready=False,
     members=(MemberView("b1", 7, "", None), MemberView("b2", 8, "h:1", 5_000_000)),
     round=3,

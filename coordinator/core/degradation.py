@@ -1,8 +1,8 @@
-"""Trouble: when a sidecar cannot trust its view, and how its limits move then.
+"""Degradation: when a sidecar cannot trust its view, and how its limits move then.
 
 ======================  ==========================================================================
 bus silent              hold the last limits, raise nothing; after ``hold`` lower to an equal part
-                        C/N; after a second ``hold``, when every other sidecar in the same trouble
+                        C/N; after a second ``hold``, when every other sidecar that is degraded so
                         has lowered itself, raise to C/N as well
 ZooKeeper suspended     hold, raise nothing: the session may still be alive
 ZooKeeper lost          the others may have taken this broker's share; the group's ``partitionPolicy``
@@ -20,20 +20,20 @@ another ``partitionPolicy`` than ``hold``, there is a lease (escrow/lease.py), a
 from __future__ import annotations
 
 from coordinator.core.events import ConnectionState
-from coordinator.core.lifecycle import Trouble
+from coordinator.core.lifecycle import Degradation
 from coordinator.core.model import Member
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 
 
-class Troubles:
-    """The present troubles and the time since when each lasts."""
+class Degradations:
+    """The present degradations and the time since when each lasts."""
 
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
-        self._since: dict[Trouble, int] = {}
+        self._since: dict[Degradation, int] = {}
         #: In the order of their definition: read far more often than changed.
-        self._all: tuple[Trouble, ...] = ()
+        self._all: tuple[Degradation, ...] = ()
         self._connection = ConnectionState.LOST
         self._suspended_ns = 0
         self._member_since: dict[str, tuple[int, int]] = {}
@@ -41,21 +41,24 @@ class Troubles:
     def __bool__(self) -> bool:
         return bool(self._since)
 
-    def __contains__(self, trouble: Trouble) -> bool:
-        return trouble in self._since
+    def __contains__(self, degradation: Degradation) -> bool:
+        return degradation in self._since
 
-    def all(self) -> tuple[Trouble, ...]:
-        """Return all present troubles, in the order of their definition."""
+    def all(self) -> tuple[Degradation, ...]:
+        """Return all present degradations, in the order of their definition."""
         return self._all
 
     @property
     def cut_off(self) -> bool:
         """Return whether this sidecar is cut off from ZooKeeper: it knows no present registrations."""
-        return Trouble.ZOOKEEPER_SUSPENDED in self._since or Trouble.ZOOKEEPER_LOST in self._since
+        return (
+            Degradation.ZOOKEEPER_SUSPENDED in self._since
+            or Degradation.ZOOKEEPER_LOST in self._since
+        )
 
-    def lasted_ns(self, trouble: Trouble, now_ns: int) -> int:
-        """Return how long this trouble has lasted; 0 if it is absent."""
-        return now_ns - self._since.get(trouble, now_ns)
+    def lasted_ns(self, degradation: Degradation, now_ns: int) -> int:
+        """Return how long this degradation has lasted; 0 if it is absent."""
+        return now_ns - self._since.get(degradation, now_ns)
 
     def connection_changed(self, state: ConnectionState, now_ns: int) -> None:
         """Note the state of the connection to ZooKeeper."""
@@ -74,13 +77,13 @@ class Troubles:
 
     def restart(self, now_ns: int) -> None:
         """Restart the count of silence for a new incarnation."""
-        self._set(Trouble.BUS_SILENT, now_ns, holds=False)
+        self._set(Degradation.BUS_SILENT, now_ns, holds=False)
         self._member_since = {
             broker: (incarnation, now_ns) for broker, (incarnation, _) in self._member_since.items()
         }
 
     def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> bool:
-        """Update the troubles with ZooKeeper and the own broker; return whether they changed."""
+        """Update the degradations with ZooKeeper and the own broker; return whether they changed."""
         before = self._all
         disconnected = self._connection is not ConnectionState.CONNECTED
         lost = lease_over or (
@@ -90,9 +93,9 @@ class Troubles:
                 or now_ns - self._suspended_ns >= self._settings.session_timeout_ns
             )
         )
-        self._set(Trouble.ZOOKEEPER_SUSPENDED, now_ns, holds=disconnected and not lost)
-        self._set(Trouble.ZOOKEEPER_LOST, now_ns, holds=lost)
-        self._set(Trouble.BROKER_DOWN, now_ns, holds=not answering)
+        self._set(Degradation.ZOOKEEPER_SUSPENDED, now_ns, holds=disconnected and not lost)
+        self._set(Degradation.ZOOKEEPER_LOST, now_ns, holds=lost)
+        self._set(Degradation.BROKER_DOWN, now_ns, holds=not answering)
         return self._all != before
 
     def listen(self, usage: UsageMap, now_ns: int) -> None:
@@ -102,7 +105,7 @@ class Troubles:
             for broker, (_, since_ns) in self._member_since.items()
             if broker != self._settings.broker
         )
-        self._set(Trouble.BUS_SILENT, now_ns, holds=silent)
+        self._set(Degradation.BUS_SILENT, now_ns, holds=silent)
 
     def _is_silent(self, broker: str, since_ns: int, usage: UsageMap, now_ns: int) -> bool:
         # Rounds are as long as the member says, since sidecars may have different intervals.
@@ -111,21 +114,21 @@ class Troubles:
         last_ns = max(since_ns, since_ns if heard_ns is None else heard_ns)
         return now_ns - last_ns > self._settings.silence_rounds * round_ns
 
-    def _set(self, trouble: Trouble, now_ns: int, *, holds: bool) -> None:
-        if holds is (trouble in self._since):
+    def _set(self, degradation: Degradation, now_ns: int, *, holds: bool) -> None:
+        if holds is (degradation in self._since):
             return
         if holds:
-            self._since[trouble] = now_ns
+            self._since[degradation] = now_ns
         else:
-            del self._since[trouble]
-        self._all = tuple(each for each in Trouble if each in self._since)
+            del self._since[degradation]
+        self._all = tuple(each for each in Degradation if each in self._since)
 
 
-def limit_in_trouble(
+def degraded_limit(
     held: int,
     limit: int,
     members: int,
-    troubles: Troubles,
+    degradations: Degradations,
     partition_policy: str,
     hold_ns: int,
     now_ns: int,
@@ -136,13 +139,13 @@ def limit_in_trouble(
         held: the limit in force, or less if the shared sum has shrunk.
         limit: the group's limit for the cluster.
         members: N, as last known.
-        troubles: the present troubles.
+        degradations: the present degradations.
         partition_policy: the group's: hold, safe or stop.
         hold_ns: how long the bus may be silent before the limit goes to C/N.
         now_ns: the time.
     """
     equal_part = limit // max(1, members)
-    if Trouble.ZOOKEEPER_LOST in troubles:
+    if Degradation.ZOOKEEPER_LOST in degradations:
         match partition_policy:
             case "stop":
                 return 0
@@ -150,7 +153,7 @@ def limit_in_trouble(
                 return min(held, equal_part)
             case _:
                 return held
-    silent_ns = troubles.lasted_ns(Trouble.BUS_SILENT, now_ns)
+    silent_ns = degradations.lasted_ns(Degradation.BUS_SILENT, now_ns)
     if silent_ns >= 2 * hold_ns:
         return equal_part
     if silent_ns >= hold_ns:
