@@ -50,11 +50,11 @@ class GateProcess(GateService):
         self._gone = asyncio.Event()
         self._why_gone = ""
         self._numbers = itertools.count(1)
-        #: By number: the instructions sent before the question, and the future of the answer.
+        #: By number: the commands sent before the question, and the future of the answer.
         self._questions: dict[int, tuple[int, asyncio.Future[Any]]] = {}
-        #: Instructions sent; those sent before the last question; and those in force.
+        #: Commands sent; those sent before the last question; and those in force.
         self._told = self._told_before_question = self._in_force = 0
-        #: The callbacks to call once this number of instructions is in force.
+        #: The callbacks to call once this number of commands is in force.
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     @classmethod
@@ -104,7 +104,7 @@ class GateProcess(GateService):
         self.tell("set_log_level", name)
 
     def when_in_force(self, then: Callable[[], None]) -> None:
-        """Call this when all instructions so far are in force: at once, if they are known to be.
+        """Call this when all commands so far are in force: at once, if they are known to be.
 
         A gate that lets more than `WAITING_MAX` calls wait is taken for gone.
         """
@@ -128,7 +128,7 @@ class GateProcess(GateService):
         with contextlib.suppress(GateGone):
             await self._answer_within(self._question("close"), CLOSES_WITHIN_S)
 
-    # Instructions and questions on the channel.
+    # Commands and questions on the channel.
 
     def tell(self, name: str, *given: Any, **named: Any) -> None:
         """See `GateService.tell`."""
@@ -158,7 +158,7 @@ class GateProcess(GateService):
     def _send(self, call: Call) -> None:
         try:
             self._channel.send(call)
-        except ChannelFull as error:  # an instruction that is left out would never be in force
+        except ChannelFull as error:  # a command that is left out would never be in force
             self._lost(f"reads nothing: {error}")
 
     def _expect(self, number: int) -> asyncio.Future[Any]:

@@ -1,4 +1,4 @@
-"""The gate's process: follows instructions, answers questions, and ends with its coordinator."""
+"""The gate's process: follows commands, answers questions, and ends with its coordinator."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Keeper:
 
     def _carry_out(self, call: Call) -> Any:
         match call.name:
-            case "confirm":  # the answer to it says that all earlier instructions are in force
+            case "confirm":  # the answer to it says that all earlier commands are in force
                 return None
             case "set_log_level":
                 return self._log_level.set(*call.positional)

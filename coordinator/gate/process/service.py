@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Instruction(Generic[P]):
+class GateCommand(Generic[P]):
     """A method that returns nothing; it takes effect in order and is not awaited."""
 
     def __init__(self, _: Callable[[Gate], Callable[P, None]]) -> None: ...
@@ -56,18 +56,18 @@ class GateQuestion(Generic[P, R]):
 class GateService(ABC):
     """A gate, wherever it runs."""
 
-    set_limits = Instruction(lambda gate: gate.set_limits)
-    set_handling = Instruction(lambda gate: gate.set_handling)
-    hold_lease = Instruction(lambda gate: gate.hold_lease)
-    remove_limits = Instruction(lambda gate: gate.remove_limits)
-    set_attachments = Instruction(lambda gate: gate.set_attachments)
-    set_addresses = Instruction(lambda gate: gate.set_addresses)
-    set_broker_limits = Instruction(lambda gate: gate.set_broker_limits)
-    set_topic_limits = Instruction(lambda gate: gate.set_topic_limits)
-    set_partition_limits = Instruction(lambda gate: gate.set_partition_limits)
-    set_topic_block = Instruction(lambda gate: gate.set_topic_block)
-    set_subscribe_rate = Instruction(lambda gate: gate.set_subscribe_rate)
-    refresh_certificate = Instruction(lambda gate: gate.refresh_certificate)
+    set_limits = GateCommand(lambda gate: gate.set_limits)
+    set_handling = GateCommand(lambda gate: gate.set_handling)
+    hold_lease = GateCommand(lambda gate: gate.hold_lease)
+    remove_limits = GateCommand(lambda gate: gate.remove_limits)
+    set_attachments = GateCommand(lambda gate: gate.set_attachments)
+    set_addresses = GateCommand(lambda gate: gate.set_addresses)
+    set_broker_limits = GateCommand(lambda gate: gate.set_broker_limits)
+    set_topic_limits = GateCommand(lambda gate: gate.set_topic_limits)
+    set_partition_limits = GateCommand(lambda gate: gate.set_partition_limits)
+    set_topic_block = GateCommand(lambda gate: gate.set_topic_block)
+    set_subscribe_rate = GateCommand(lambda gate: gate.set_subscribe_rate)
+    refresh_certificate = GateCommand(lambda gate: gate.refresh_certificate)
 
     start = GateQuestion(lambda gate: gate.start)
     collect = GateQuestion(lambda gate: gate.collect)
@@ -86,7 +86,7 @@ class GateService(ABC):
 
     @abstractmethod
     def tell(self, name: str, *given: Any, **named: Any) -> None:
-        """Give an instruction."""
+        """Give a command."""
 
     @abstractmethod
     async def ask(self, name: str, *given: Any, **named: Any) -> Any:
@@ -120,5 +120,5 @@ class LocalGate(GateService):
         return GateSlowness()
 
     def when_in_force(self, then: Callable[[], None]) -> None:
-        """Call this at once, since all instructions are in force already."""
+        """Call this at once, since all commands are in force already."""
         then()
