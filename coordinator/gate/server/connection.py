@@ -95,7 +95,7 @@ class ConnectionHost(AuditHost, Protocol):
         """Take the news that a client connected."""
         ...
 
-    def introduced(self, connection: Connection) -> None:
+    def dial_broker(self, connection: Connection) -> None:
         """Take the news that a client's first command is complete: dial the broker."""
         ...
 
@@ -281,7 +281,7 @@ class Connection(Visitor):
                 self._write(self._broker, session.to_broker)
             elif not self._dialled and self._client is not None:
                 self._dialled = self._dialling = True
-                self._host.introduced(self)
+                self._host.dial_broker(self)
         if session.to_client and self._client is not None:
             if self._said_goodbye or self._client.is_closing():
                 session.to_client.clear()  # no byte may follow the end of the stream

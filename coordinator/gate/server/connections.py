@@ -135,7 +135,7 @@ class Connections:
         """Count one more client; return the reason if there is no room for it."""
         return self.bounds.enter(address[0])
 
-    def welcome(self, address: Address) -> Connection:
+    def accept(self, address: Address) -> Connection:
         """Return the connection of a client that was admitted."""
         return Connection(self, address)
 
@@ -143,7 +143,7 @@ class Connections:
         """Count a client that was not admitted."""
         self.closes.add(reason, peer_of(address), **({"reason": detail} if detail else {}))
 
-    def not_made(self, address: Address, error: OSError | None) -> None:
+    def handshake_failed(self, address: Address, error: OSError | None) -> None:
         """Take the news that an admitted client failed in its TLS handshake, or left before it."""
         self.bounds.leave(address[0])
         if error is not None:
@@ -160,7 +160,7 @@ class Connections:
         """Take the news that a client connected."""
         self._present.add(connection)
 
-    def introduced(self, connection: Connection) -> None:
+    def dial_broker(self, connection: Connection) -> None:
         """Dial the broker, because a client's first command is complete."""
         task = asyncio.get_running_loop().create_task(self._dial(connection))
         self._dialling.add(task)

@@ -60,7 +60,7 @@ class Doorkeeper(Protocol):
         """Count one more client; return the reason if there is no room for it."""
         ...
 
-    def welcome(self, address: Address) -> Visitor:
+    def accept(self, address: Address) -> Visitor:
         """Return the connection of a client that was admitted."""
         ...
 
@@ -68,7 +68,7 @@ class Doorkeeper(Protocol):
         """Count a client that was not admitted."""
         ...
 
-    def not_made(self, address: Address, error: OSError | None) -> None:
+    def handshake_failed(self, address: Address, error: OSError | None) -> None:
         """Take the news that an admitted client failed in its TLS handshake, or left before it."""
         ...
 
@@ -221,7 +221,7 @@ class _Door:
         self._loop.add_reader(listening, self._accept, listening)
 
     async def _let_in(self, accepted: socket.socket, address: Address) -> None:
-        visitor = self._doorkeeper.welcome(address)
+        visitor = self._doorkeeper.accept(address)
         failed: OSError | None = None
         try:
             await self._loop.connect_accepted_socket(
@@ -235,7 +235,7 @@ class _Door:
         finally:
             if not visitor.is_made:
                 _reset(accepted)
-                self._doorkeeper.not_made(address, failed)
+                self._doorkeeper.handshake_failed(address, failed)
 
 
 async def _bound(host: str, port: int) -> Sequence[socket.socket]:
