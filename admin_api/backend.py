@@ -133,7 +133,7 @@ class Views(Protocol):
         ...
 
 
-class Watching(Protocol):
+class ClusterHistory(Protocol):
     """Recent observations of the whole cluster (coordinator.insight.shell.sampler.Sampler)."""
 
     @property
@@ -178,7 +178,7 @@ class Watching(Protocol):
         ...
 
 
-class Following(Protocol):
+class OperationLog(Protocol):
     """Changes under way (coordinator.app.operation_tracker.OperationTracker)."""
 
     def holdings(self, group: str) -> Holdings:
@@ -306,8 +306,8 @@ class AdminBackend:
     topics_seen: Echo[TopicLimits]
     broker: BrokerAdmin
     views: Views
-    watching: Watching
-    following: Following
+    history: ClusterHistory
+    operation_log: OperationLog
     gate: GateMeter
     bus: BusMeter
     log_level: LogControl

@@ -104,14 +104,14 @@ async def put_group(
         StoreUnreachable: the store did not answer.
     """
     refuse_strict(backend, patch.overshoot_policy)
-    held = backend.following.holdings(name)
+    held = backend.operation_log.holdings(name)
     before, written = await _write(backend, name, patch, condition, by)
     operation = None
     if written != before:
         text = difference(None if before is None else before.group, written.group)
         subject = f"groups/{name}"
         accepted = _operation(name, written.version, subject, text, by, held)
-        operation = await backend.following.accept(accepted)
+        operation = await backend.operation_log.accept(accepted)
     await backend.groups_seen.heard(
         lambda seen: _has(seen, name, written.version), f"groups/{name}"
     )
@@ -218,7 +218,7 @@ async def attach(
         ApiError: 409 when the group has children, or as many owners are attached as may be.
     """
     trees.refuse_owner(backend, group)
-    held = backend.following.holdings(group)
+    held = backend.operation_log.holdings(group)
     attachments = backend.views.catalogue().attachments
     before = _group_in(owner, attachments)
     if before is None:
@@ -227,7 +227,7 @@ async def attach(
     operation = None
     if before != group:
         accepted = _operation(group, 0, owner.subject, f"{owner} attached", by, held)
-        operation = await backend.following.accept(accepted)
+        operation = await backend.operation_log.accept(accepted)
     await _attached(backend, owner, group)
     return operation
 
@@ -254,12 +254,12 @@ def _operation(
 async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operation | None:
     """Detach an owner; returns as `attach`, raises StoreUnreachable."""
     group = _group_in(owner, backend.views.catalogue().attachments)
-    held = {} if group is None else backend.following.holdings(group)
+    held = {} if group is None else backend.operation_log.holdings(group)
     await set_attachment(backend.store, owner, None, by)
     operation = None
     if group is not None:
         accepted = _operation(group, 0, owner.subject, f"{owner} detached", by, held)
-        operation = await backend.following.accept(accepted)
+        operation = await backend.operation_log.accept(accepted)
     await _attached(backend, owner, None)
     return operation
 

@@ -89,7 +89,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
         *_recorder(backend.views.recording()),
-        _conditions(backend.watching.conditions),
+        _conditions(backend.history.conditions),
         labelled_counter(
             "api_refused",
             "Requests and connections that the admin API refused before reading their subject.",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from admin_api.backend import AdminBackend, Watching
+from admin_api.backend import AdminBackend, ClusterHistory
 from admin_api.changes import definitions, trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import JsonObject
@@ -89,8 +89,8 @@ async def get_overview(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 50,
 ) -> Overview:
     """Return a page of groups at a glance, as this sidecar sees the whole cluster."""
-    watching = backend.watching
-    rows = list(watching.board.rows.values())
+    history = backend.history
+    rows = list(history.board.rows.values())
     wanted = [
         row
         for row in rows
@@ -104,8 +104,8 @@ async def get_overview(
         broker=health.broker,
         state=health.state.value,
         members=len(health.members),
-        period_millis=round(watching.period_s * 1000),
-        age_millis=round(watching.age_s() * 1000),
+        period_millis=round(history.period_s * 1000),
+        age_millis=round(history.age_s() * 1000),
         groups=len(rows),
         matching=len(wanted),
         standings=dict(Counter(row.standing.value for row in rows)),
@@ -126,14 +126,14 @@ async def get_history(
 ) -> HistoryBody:
     """Return the last minutes of a group: its limit, and every broker's admitted rate and limit."""
     _require_group(backend, name)
-    watching = backend.watching
-    view = watching.board.series(name, dimension, after)
-    now_ns = watching.now_ns()
+    history = backend.history
+    view = history.board.series(name, dimension, after)
+    now_ns = history.now_ns()
     groups = backend.views.defined()
     since_ns = view.times_ns[0] if view.times_ns else now_ns
     marks = [
         Mark.of(note, now_ns)
-        for note in watching.journal.notes()
+        for note in history.journal.notes()
         if note.at_ns >= since_ns and (note.subject == name or note.subject not in groups)
     ]
     return HistoryBody.of(name, dimension, view, marks, now_ns)
@@ -154,7 +154,7 @@ async def preview_change(
     changed = patch.applied_to(present)
     check_observing(changed)
     await trees.check(backend, changed)
-    return backend.watching.preview(changed)
+    return backend.history.preview(changed)
 
 
 @router.get("/choices")
@@ -174,16 +174,16 @@ async def _bodies(backend: AdminBackend, rows: Sequence[GroupRow]) -> AsyncItera
     rates = {} if backend.reconciling is None else backend.reconciling.accounts.rates()
     for number, row in enumerate(rows, 1):
         escaping = sum(rates.get((row.group, each), Rate()).bytes for each in MonitoringClass)
-        yield _row_body(backend.watching, row, escaping)
+        yield _row_body(backend.history, row, escaping)
         if not number % _ROWS_PER_STEP:
             await asyncio.sleep(0)
 
 
-def _row_body(watching: Watching, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
+def _row_body(history: ClusterHistory, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
     recent: tuple[int, ...] = ()
     if row.foremost is not None:
-        recent = watching.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
-    return GroupRowBody.of(row, recent, watching.now_ns(), escaping_bytes)
+        recent = history.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
+    return GroupRowBody.of(row, recent, history.now_ns(), escaping_bytes)
 
 
 def _require_group(backend: AdminBackend, name: str) -> None:
@@ -207,7 +207,7 @@ def _attention(backend: AdminBackend) -> list[str]:
     ]
     sentences += [
         each.sentence
-        for each in backend.watching.conditions.beside_health()
+        for each in backend.history.conditions.beside_health()
         if each.kind.severity is not Severity.INFO
     ]
     more = len(sentences) - MAX_ATTENTION

@@ -20,7 +20,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
-from admin_api.backend import AdminBackend, Watching
+from admin_api.backend import AdminBackend, ClusterHistory
 from admin_api.errors import ApiError
 from admin_api.openapi import PROBLEMS
 from admin_api.routes.callers import AnyCaller
@@ -66,9 +66,7 @@ async def _stream(
 ) -> AsyncGenerator[str, None]:
     readers[role] += 1
     try:
-        async with aclosing(
-            backend.coordinator_loop.stream(_told(backend.watching, after))
-        ) as told:
+        async with aclosing(backend.coordinator_loop.stream(_told(backend.history, after))) as told:
             async for event in told:
                 yield event
     finally:
@@ -76,7 +74,7 @@ async def _stream(
         readers += Counter()  # drops the roles without any
 
 
-async def _told(watching: Watching, after: int) -> AsyncGenerator[str, None]:
+async def _told(history: ClusterHistory, after: int) -> AsyncGenerator[str, None]:
     waiting: asyncio.Queue[Note] = asyncio.Queue(MAX_WAITING)
     behind = asyncio.Event()
 
@@ -86,18 +84,18 @@ async def _told(watching: Watching, after: int) -> AsyncGenerator[str, None]:
         else:
             waiting.put_nowait(note)
 
-    stop_watching = watching.journal.watch(take)
+    stop_watching = history.journal.watch(take)
     try:
         yield f"retry: {_RETRY_MS}\n\n"
-        for note in watching.journal.notes(after):
-            yield _event(note, watching.now_ns())
+        for note in history.journal.notes(after):
+            yield _event(note, history.now_ns())
         while not behind.is_set():
             try:
                 note = await asyncio.wait_for(waiting.get(), _BEAT_S)
             except TimeoutError:
                 yield ": alive\n\n"
             else:
-                yield _event(note, watching.now_ns())
+                yield _event(note, history.now_ns())
         yield "event: behind\ndata: {}\n\n"
     finally:
         stop_watching()

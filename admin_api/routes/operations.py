@@ -27,7 +27,7 @@ async def list_operations(
     limit: Annotated[int, Query(ge=1, le=OPERATIONS_LENGTH)] = 100,
 ) -> list[OperationView]:
     """Return the newest changes; 1,000 ended ones of super-users are kept, 100 of a tenant's admins."""
-    found = await backend.following.operations(_KEPT if group else limit)
+    found = await backend.operation_log.operations(_KEPT if group else limit)
     wanted = [each for each in found if group in ("", each.operation.group)][:limit]
     return [_view(recorded) for recorded in wanted]
 
@@ -37,7 +37,7 @@ async def get_operation(
     operation_id: Annotated[int, Path(ge=0, le=_MAX_ID)], backend: Backend
 ) -> OperationView:
     """Return one change."""
-    for recorded in await backend.following.operations(_KEPT):
+    for recorded in await backend.operation_log.operations(_KEPT):
         if recorded.operation.id == operation_id:
             return _view(recorded)
     raise ApiError(404, f"There is no operation {operation_id}, or none any more")

@@ -220,9 +220,9 @@ async def list_decisions(
     """
     if name not in backend.views.defined():
         raise ApiError(404, NO_SUCH_GROUP)
-    watching = backend.watching
-    found = watching.decisions.decisions(name, dimension)[:limit]
-    return [past.view(watching.now_ns()) for past in found]
+    history = backend.history
+    found = history.decisions.decisions(name, dimension)[:limit]
+    return [past.view(history.now_ns()) for past in found]
 
 
 @router.get("/certificate")
@@ -300,8 +300,8 @@ async def _decided(
 
 def _story(backend: AdminBackend, group: str, broker: str | None, age_millis: int) -> StoryView:
     _require_own(backend, broker)
-    now_ns = backend.watching.now_ns()
-    return backend.watching.story(group, now_ns - age_millis * NANOS_PER_MILLI).view(now_ns)
+    now_ns = backend.history.now_ns()
+    return backend.history.story(group, now_ns - age_millis * NANOS_PER_MILLI).view(now_ns)
 
 
 def _slack(backend: AdminBackend, view: Explanation) -> str:
@@ -358,11 +358,11 @@ def _explained_then(
     if group not in backend.views.defined():
         raise UnknownGroup(group)
     _require_own(backend, broker)
-    now_ns = backend.watching.now_ns()
+    now_ns = backend.history.now_ns()
     when_ns = now_ns - age_millis * _NANOS_PER_MILLI
-    past = backend.watching.decisions.at(group, dimension, when_ns)
+    past = backend.history.decisions.at(group, dimension, when_ns)
     if past is None:
-        kept = backend.watching.decisions.decisions(group, dimension)
+        kept = backend.history.decisions.decisions(group, dimension)
         begins = "is empty"
         if kept:
             begins = f"begins {(now_ns - kept[-1].seen_ns) // NANOS_PER_SECOND} s ago"

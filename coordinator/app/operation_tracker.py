@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 class OperationTracker:
-    """The operations that one sidecar follows; it is `admin_api.backend.Following`.
+    """The operations that one sidecar follows; it is `admin_api.backend.OperationLog`.
 
     Args:
         state: the core.
