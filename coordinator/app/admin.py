@@ -64,7 +64,7 @@ def _backend(
         topics_seen=Echo(kept.topic_limits.watch),
         broker=parts.broker,
         views=runner.views,
-        history=runner.watch,
+        history=runner.sampler,
         operation_log=following,
         log_level=log_level,
         gate=parts.gate,

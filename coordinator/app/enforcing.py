@@ -51,7 +51,7 @@ async def reconciler(parts: SidecarParts, stack: AsyncExitStack) -> Reconciler |
     counters = await stack.enter_async_context(factories.broker_counters(config, passed_only=True))
     made = factories.reconciler(config, counters, parts.gate_process, parts.clock, parts.recorder)
     parts.kept.store.watch(made.catalogue_changed)
-    parts.runner.watch.further.append(made.accounts.conditions)
+    parts.runner.sampler.further.append(made.accounts.conditions)
     parts.runner.keep("reconciliation", made.run)
     return made
 

@@ -42,7 +42,7 @@ def meter_partitions(parts: SidecarParts) -> PartitionMeter:
     """Count what each partition publishes."""
     meter = PartitionMeter(parts.gate, parts.clock)
     parts.runner.keep("partition counts", meter.run)
-    parts.runner.watch.further.append(meter.conditions)
+    parts.runner.sampler.further.append(meter.conditions)
     return meter
 
 
@@ -50,7 +50,7 @@ def watch_unknown_topics(parts: SidecarParts) -> None:
     """Tell of topics that the gate does not know, if the configuration asks for it."""
     if parts.gate_process is not None and parts.config.unknown_topics == "pass":
         watch = UnknownTopicsWatch(parts.gate_process, parts.config.broker_id)
-        parts.runner.watch.further.append(watch.conditions)
+        parts.runner.sampler.further.append(watch.conditions)
         parts.runner.keep("unknown topics", watch.run)
 
 
@@ -66,7 +66,7 @@ def look_at_backlogs(parts: SidecarParts, backlogs: Backlogs | None) -> None:
     """Check backlogs and enforce their quotas, if there is a monitor."""
     if backlogs is None:
         return
-    backlogs.watch.watch(parts.runner.watch.backlogs_checked)
+    backlogs.watch.watch(parts.runner.sampler.backlogs_checked)
     if (recorder := parts.recorder) is not None:
         backlogs.watch.watch(
             lambda views: recorder.backlogs_checked(views, wall_ms(), parts.clock.now_ns())

@@ -146,6 +146,6 @@ async def _native(
     kept.membership.watch_members(native.members_changed)
     stack.push_async_callback(topic.stop)
     await topic.start()
-    runner.watch.further.append(native.inexact)
+    runner.sampler.further.append(native.inexact)
     runner.spawn(native.run())
     return native

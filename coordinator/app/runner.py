@@ -17,7 +17,7 @@ coordinator is silent for a second, even its gate stands still (coordinator.gate
 slow is asked for its counts once and waited for; the core still gets Ticks.
 
 The bus carries bytes from any sender; coordinator.app.reception verifies them before the core sees them.
-The watch's journal and the recorder keep the history; events themselves are not kept, since a report is
+The sampler's journal and the recorder keep the history; events themselves are not kept, since a report is
 as large as there are groups.
 """
 
@@ -159,7 +159,7 @@ class Runner:
         )
         self.views.foreign_reports = self.reception.senders.foreign
         #: The journal, and the samples of every group.
-        self.watch = Sampler(state, clock, self.supervisor)
+        self.sampler = Sampler(state, clock, self.supervisor)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
         #: Set when the core has stopped.
@@ -195,7 +195,7 @@ class Runner:
         self._bus.watch(self.reception.arrived)
         self.keep("rounds", self._tick)
         self.keep("broker checks", self._watch_broker)
-        self.keep("samples", self.watch.run)
+        self.keep("samples", self.sampler.run)
 
     def post(self, event: Event) -> None:
         """Hand an event to the core; return when it and all its consequences are handled."""
@@ -376,7 +376,7 @@ class Runner:
             with self.supervisor.guard("invariants"):
                 self._state.validate()
         with self.supervisor.guard("journal"):
-            self.watch.handled(event)
+            self.sampler.handled(event)
         if self._recorder is not None:
             with self.supervisor.guard("recorder"):
                 self._recorder.handled(event, self._state, now_ns)

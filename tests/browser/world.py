@@ -202,7 +202,7 @@ class DashboardWorld:
             topics_seen=Echo(topic_limits.watch),
             broker=self.broker,
             views=self.runner.views,
-            history=self.runner.watch,
+            history=self.runner.sampler,
             operation_log=following,
             gate=FixedGate(counted_apart=self.delayed),
             bus=self.bus,
