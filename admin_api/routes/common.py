@@ -48,10 +48,10 @@ def _on_coordinator_loop(handler: Handler) -> Handler:
         return handler
 
     @wraps(handler)
-    async def sent_home(*, backend: AdminBackend, **given: Any) -> Any:
+    async def on_coordinator_loop(*, backend: AdminBackend, **given: Any) -> Any:
         return await backend.coordinator_loop.run(handler(backend=backend, **given))
 
-    return sent_home
+    return on_coordinator_loop
 
 
 def coordinator_router(prefix: str, tag: str) -> APIRouter:
