@@ -1,8 +1,8 @@
 """The local limits in force and the reason for each.
 
 A decision is made anew only for groups whose facts changed (``mark``); the last missing answer to a raise
-is such a fact (transfer/raising.py). Each decision is kept as a whole, so that the question "why is this
-limit what it is" needs no guess: insight/model/explain.py puts the answer into words.
+is such a fact (transfer/raise_protocol.py). Each decision is kept as a whole, so that the question "why
+is this limit what it is" needs no guess: insight/model/explain.py puts the answer into words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
-from coordinator.core.transfer.raising import Raises
+from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.transfer.tree_room import TreeRoom
 from coordinator.core.usage.map import UsageMap
 

@@ -370,7 +370,7 @@ class Usage:
     The demands are the sender's estimate of the rate that it would admit without its limit, per
     second; ``None`` is unbounded (demand/estimator.py). The limits are those in force at the
     sender; ``None`` is unlimited. A ceiling is the limit up to which the sender may raise itself
-    before it reports again (transfer/raising.py); ``None`` is the limit in force. ``message_size``
+    before it reports again (transfer/raise_protocol.py); ``None`` is the limit in force. ``message_size``
     is the mean size of a message in bytes, reported where both units are limited; 0 is unknown.
     """
 

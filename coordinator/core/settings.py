@@ -98,7 +98,7 @@ class CoreSettings:
         """Return the shortest ``hold_ns`` for these rounds.
 
         A broker that stops waiting for a silent peer relies on that peer having noticed the silence
-        (transfer/raising.py), which takes it ``silence_rounds`` and the end of one more round.
+        (transfer/raise_protocol.py), which takes it ``silence_rounds`` and the end of one more round.
         """
         return (self.silence_rounds + 1) * self.round_ns
 

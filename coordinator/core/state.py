@@ -21,7 +21,8 @@ the simulator: S2 settles a round sooner, and in S4 and S10 more passes above th
 
 Limits come before reports: a report announces the limits in force and the grants, so a limit is lowered
 before any other broker learns of the room. A higher limit waits until the others have confirmed that they
-know it (transfer/raising.py); under the policy ``strict`` it waits for their grants (escrow/books.py).
+know it (transfer/raise_protocol.py); under the policy ``strict`` it waits for their grants
+(escrow/books.py).
 
 The state never reads a clock. An event that the table does not allow raises before anything changed. A
 bug may raise half-way, when limits were decided whose instructions are lost: `start_over` returns them.
@@ -89,9 +90,9 @@ from coordinator.core.reports.plausibility import Heard, Plausibility
 from coordinator.core.reports.reporting import Reporter
 from coordinator.core.rounds import Rounds
 from coordinator.core.settings import CoreSettings
-from coordinator.core.transfer.answering import answers_to_all, asked_by
+from coordinator.core.transfer.acknowledgements import answers_to_all, asked_by
 from coordinator.core.transfer.policies import STRICT
-from coordinator.core.transfer.raising import Raises
+from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.usage.agreement import Agreement
 from coordinator.core.usage.map import UsageMap, Verdict
 from coordinator.core.validation import validate_limits

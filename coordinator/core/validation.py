@@ -1,7 +1,7 @@
 """The invariants of the local limits: they keep to definitions, reserves, books and splits.
 
 The parts of the core whose memory is private check it themselves: the usage map (usage/map.py), the
-raises (transfer/raising.py) and the books (escrow/escrow.py).
+raises (transfer/raise_protocol.py) and the books (escrow/escrow.py).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from coordinator.core.certificate.certifier import Certifier
 from coordinator.core.certificate.statement import Holder
 from coordinator.core.escrow.books import limit_of
 from coordinator.core.model import Usage, UsageReport
-from coordinator.core.transfer.raising import Raises
+from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
 from coordinator.simulation.stage import Parameters, Stage

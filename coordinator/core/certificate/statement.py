@@ -20,7 +20,7 @@ Where an announcement is not enough, a broker counts with C, or with the limit t
 * A participant need not ask this broker if this broker takes no part, or holds no more than its reserve
   yet. A broker that was there before this one and was not heard yet need not have asked either.
 * A broker that was not heard for half of ``hold`` may have ceased to wait for answers
-  (transfer/raising.py).
+  (transfer/raise_protocol.py).
 * A broker that reports that it does not hear all others moves to C/N in the end (degradation.py).
 
 *Which brokers count.* Every member, and every broker that left the membership without a farewell, since

@@ -12,7 +12,7 @@ use above its limit    gets its fair share under max-min, which ignores use; und
 no use                 gets less itself
 holds more than its    keeps the others from raising themselves for CAPPED_AT rounds; from then on it
 target                 counts with at most an equal part
-has heard no report    delays each raise of the others by ``hold`` (transfer/raising.py)
+has heard no report    delays each raise of the others by ``hold`` (transfer/raise_protocol.py)
 endless reports        causes the work of twice as many reports as a sidecar sends; the others are dropped
 reports after its      none: its incarnation is over, they are dropped
 farewell

@@ -9,7 +9,7 @@ groups changed: a receiver takes a complete report as it is, but the rows of any
 ten times the price. Urgent changes are reported at once, at most every ``urgent_gap_ns``: a participant
 appeared or left, a broker became saturated, a limit changed by much, quota was given, a member asks for a
 complete report, a raise waits for answers, or a member waits for an answer of this broker
-(transfer/raising.py).
+(transfer/raise_protocol.py).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from coordinator.core.model import (
     shared_versions,
 )
 from coordinator.core.settings import CoreSettings
-from coordinator.core.transfer.answering import Answers
-from coordinator.core.transfer.raising import Raises
+from coordinator.core.transfer.acknowledgements import Answers
+from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.usage.columns import entries_in_columns
 from coordinator.core.usage.rows import UsageRow
 

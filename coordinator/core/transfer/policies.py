@@ -51,7 +51,7 @@ a broker below it waits for gifts. The limits in force never add up to more than
 messages get lost and whichever brokers are cut off. Price: a dead broker's share returns later, and
 without ZooKeeper nothing passes.
 
-The functions here are the pure half of balanced; raising.py has the half that remembers.
+The functions here are the pure half of balanced; raise_protocol.py has the half that remembers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The argument of policies.py holds for a tree as it stands, word for word, with o
 summed up under an inner group are the limits of *all its leaves* at all brokers. So in a tree
 
 * a *participant* is a broker that takes part in any leaf of the tree, and it answers for all of
-  them: its answer lists its limits and ceilings in every leaf (answering.py);
+  them: its answer lists its limits and ceilings in every leaf (acknowledgements.py);
 * the *room* for a raise is the least of the rooms at the leaf itself and at every group above it:
   its limit less the ceilings of all other brokers in all leaves below it, less the reserves of the
   members that take no part, less what this broker itself holds in the other leaves.

@@ -27,7 +27,7 @@ from coordinator.core.model import (
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
-from coordinator.core.transfer.raising import Raises
+from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.usage.map import UsageMap
 
 SECOND_NS = 1_000_000_000

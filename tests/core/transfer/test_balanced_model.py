@@ -21,7 +21,7 @@ from coordinator.core.events import GroupsChanged
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import BALANCED
-from coordinator.core.transfer.raising import Raises, _Raise
+from coordinator.core.transfer.raise_protocol import Raises, _Raise
 from tests.core.escrow.test_strict_model import NUMBERS, STORIES, HostileWorld
 from tests.core.strict_world import GROUP, StrictWorld
 
@@ -191,8 +191,8 @@ def _keep(*_: object) -> None:
 @pytest.mark.parametrize(
     ("story", "mistakes"),
     [
-        (two_deaf_rivals, {"transfer.raising.Raises.known_to": _hasty}),
-        (two_deaf_rivals, {"transfer.raising._Raise.known_since": _any_answer}),
+        (two_deaf_rivals, {"transfer.raise_protocol.Raises.known_to": _hasty}),
+        (two_deaf_rivals, {"transfer.raise_protocol._Raise.known_since": _any_answer}),
         (
             back_while_one_is_dead,
             {

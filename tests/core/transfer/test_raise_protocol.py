@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.core.model import Dimension, Member, MonitoringClass, UsageReport
 from coordinator.core.settings import CoreSettings
-from coordinator.core.transfer.raising import MAX_STEPS, Raises
+from coordinator.core.transfer.raise_protocol import MAX_STEPS, Raises
 from tests.core.cluster import GROUP, SECOND_NS
 
 DIMENSION = Dimension.PUBLISH_MESSAGES

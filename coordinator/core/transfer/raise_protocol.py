@@ -7,10 +7,10 @@ in it. A ceiling that has grown is known from the report on that stated it first
 known at once, since a peer that knows the higher one is on the safe side.
 
 Answers get lost as well. An urgent raise is announced again after 100 ms, 200 ms and so on, up to once a
-round, and every participant replies at once (answering.py); a small one goes with the reports of the
-rounds. A peer that is heard but has answered nothing for ``hold_ns`` does not hear this broker. It has
-noticed that long ago (``silence_rounds``) and raises nothing before it has heard again, so this broker
-does not wait for it: one broken link must not stop all others.
+round, and every participant replies at once (acknowledgements.py); a small one goes with the reports of
+the rounds. A peer that is heard but has answered nothing for ``hold_ns`` does not hear this broker. It
+has noticed that long ago (``silence_rounds``) and raises nothing before it has heard again, so this
+broker does not wait for it: one broken link must not stop all others.
 """
 
 from __future__ import annotations

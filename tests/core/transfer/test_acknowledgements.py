@@ -15,7 +15,7 @@ from coordinator.core.model import (
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
-from coordinator.core.transfer.answering import Answers, answers_to_all
+from coordinator.core.transfer.acknowledgements import Answers, answers_to_all
 from coordinator.core.usage.map import UsageMap
 
 OWN, ASKER = "b0", "b1"

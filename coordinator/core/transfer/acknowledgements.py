@@ -1,4 +1,4 @@
-"""Answers to the brokers whose raises wait for this one: the other half of raising.py.
+"""Answers to the brokers whose raises wait for this one: the other half of raise_protocol.py.
 
 An answer names the newest report taken from the asker, in the same report as this broker's own limits and
 ceilings wherever the asker has announced a raise. The receiver therefore learns both at once: that its
