@@ -152,7 +152,7 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
 def _native(client: AdminClient) -> Iterator[Finding]:
     try:
         found = client.native()
-    except CommandFailed as failure:  # an older sidecar
+    except CommandFailed as failure:  # it ended since it told its health
         yield note("native", str(failure))
         return
     if found["path"] == "gate":
@@ -168,7 +168,7 @@ def _native(client: AdminClient) -> Iterator[Finding]:
 def _reconciliation(client: AdminClient) -> Iterator[Finding]:
     try:
         found = client.reconciliation()
-    except CommandFailed as failure:  # an older sidecar
+    except CommandFailed as failure:  # it ended since it told its health
         yield note("round the gate", str(failure))
         return
     if not found.on:

@@ -92,21 +92,21 @@ def _subject(place: str, make: Callable[[str], TrafficOwner], name: str) -> str:
 
 
 def attached(attachments: AttachmentsAnswer) -> list[str]:
-    """Return all owners of a group; those that older sidecars do not know only of newer ones."""
+    """Return all owners of a group."""
     return [
         *(f"tenants/{tenant}" for tenant in attachments["tenants"]),
         *(f"namespaces/{namespace}" for namespace in attachments["namespaces"]),
-        *(f"roles/{role}" for role in attachments.get("roles", ())),
-        *([DEFAULT_ROLE] if attachments.get("defaultRole") else []),
-        *(f"subscriptions/{name}" for name in attachments.get("subscriptions", ())),
-        *(f"clusters/{name}" for name in attachments.get("remoteClusters", ())),
+        *(f"roles/{role}" for role in attachments["roles"]),
+        *([DEFAULT_ROLE] if attachments["defaultRole"] else []),
+        *(f"subscriptions/{name}" for name in attachments["subscriptions"]),
+        *(f"clusters/{name}" for name in attachments["remoteClusters"]),
     ]
 
 
 def has_roles(definition: DefinitionAnswer) -> bool:
     """Return whether roles are attached to a group."""
     found = definition["attachments"]
-    return bool(found.get("roles") or found.get("defaultRole"))
+    return bool(found["roles"] or found["defaultRole"])
 
 
 def shown(attachments: AttachmentsAnswer) -> list[str]:
@@ -114,10 +114,10 @@ def shown(attachments: AttachmentsAnswer) -> list[str]:
     return [
         *attachments["tenants"],
         *attachments["namespaces"],
-        *(f"role {role}" for role in attachments.get("roles", ())),
-        *(["roles without an attachment"] if attachments.get("defaultRole") else []),
-        *(f"subscription {name}" for name in attachments.get("subscriptions", ())),
-        *(f"replication from {name}" for name in attachments.get("remoteClusters", ())),
+        *(f"role {role}" for role in attachments["roles"]),
+        *(["roles without an attachment"] if attachments["defaultRole"] else []),
+        *(f"subscription {name}" for name in attachments["subscriptions"]),
+        *(f"replication from {name}" for name in attachments["remoteClusters"]),
     ]
 
 

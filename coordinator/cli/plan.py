@@ -100,18 +100,16 @@ def _check_trees(present: Mapping[str, DefinitionAnswer], declared: Mapping[str,
 
 
 def _attachments(present: Mapping[str, DefinitionAnswer]) -> Attachments:
-    """Return what is attached now; of kinds that older sidecars do not know, nothing of these."""
+    """Return what is attached now."""
 
     def owners(kind: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, each in present.items():
             attached_here: Mapping[str, Any] = dict(each["attachments"])
-            found |= dict.fromkeys(attached_here.get(kind, ()), name)
+            found |= dict.fromkeys(attached_here[kind], name)
         return found
 
-    default = next(
-        (n for n, each in present.items() if each["attachments"].get("defaultRole")), None
-    )
+    default = next((n for n, each in present.items() if each["attachments"]["defaultRole"]), None)
     return Attachments(
         owners("tenants"),
         owners("namespaces"),
