@@ -22,7 +22,6 @@ from admin_api.app import create_app
 from admin_api.coordinator_loop import CoordinatorLoop
 from benchmarks.gate_process import TENANT, free_port
 from benchmarks.memory_sidecar import memory_sidecar
-from coordinator.adapters.memory.escrow import MemoryEscrow
 from coordinator.app.http.serving import serving
 from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
@@ -30,6 +29,7 @@ from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.spawning import Spawned, spawned
 from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from coordinator.runtime.logs import configure_logs
+from tests.memory.escrow import MemoryEscrow
 
 GROUPS = 200
 _LOOK_S = 0.005

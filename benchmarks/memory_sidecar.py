@@ -7,16 +7,6 @@ from dataclasses import dataclass
 from admin_api.backend import AdminBackend
 from admin_api.changes.echo import Echo
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.operations import MemoryOperations
-from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.memory.surroundings import (
-    MemoryBrokerAdmin,
-    MemoryBus,
-    MemoryEnsemble,
-    MemoryMembership,
-    MemoryTopic,
-)
-from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.core.settings import CoreSettings
@@ -25,6 +15,16 @@ from coordinator.gate.limits.modes import Modes
 from coordinator.gate.process.service import LocalGate
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.logs import LogLevel
+from tests.memory.operations import MemoryOperations
+from tests.memory.store import MemoryStore
+from tests.memory.surroundings import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from tests.memory.topic_limits import MemoryTopicLimits
 
 _BROKER = "broker-1"
 

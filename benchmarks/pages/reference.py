@@ -24,7 +24,6 @@ from admin_api.metrics.scrape import gather
 from admin_api.relay import allowed
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.backlog import MemoryBacklogSource
 from coordinator.backlog.rules.guard import BacklogGuard
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
@@ -33,6 +32,7 @@ from coordinator.cli.__main__ import app as command_line
 from coordinator.config.reference import keys
 from coordinator.insight.model.reconciliation_views import NOT_RECONCILED
 from coordinator.runtime.logs import LogLevel
+from tests.memory.backlog import MemoryBacklogSource
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from admin_api.backend import Backlogs
-from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import BacklogGuard, Block, Enforcement
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement
+from tests.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
+from tests.memory.surroundings import ManualClock
 
 START_MS = 1_800_000_000_000
 TOPIC = "persistent://shop/orders/incoming"

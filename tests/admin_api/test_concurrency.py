@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from admin_api.changes import echo
 from admin_api.changes.echo import Echo
-from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import ANONYMOUS, Catalogue, Origin, Versioned
 from tests.admin_api.world import World, app_of
+from tests.memory.store import MemoryStore
 
 GROUPS = "/admin/v2/resourcegroups"
 FIELDS = {

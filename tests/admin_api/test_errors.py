@@ -6,7 +6,6 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.insight.model.views import HealthView
 from coordinator.ports import (
@@ -18,6 +17,7 @@ from coordinator.ports import (
     Versioned,
 )
 from tests.admin_api.world import World
+from tests.memory.store import MemoryStore
 
 GROUPS = "/admin/v2/resourcegroups"
 NAMESPACE = "/admin/v2/namespaces/public/default/resourcegroup"

@@ -12,15 +12,6 @@ from fastapi import APIRouter, FastAPI
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
 from admin_api.changes.echo import Echo
-from coordinator.adapters.memory.operations import MemoryOperations
-from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.memory.surroundings import (
-    ManualClock,
-    MemoryBrokerAdmin,
-    MemoryBus,
-    MemoryTopic,
-)
-from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
@@ -52,6 +43,15 @@ from coordinator.insight.model.views import (
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
+from tests.memory.operations import MemoryOperations
+from tests.memory.store import MemoryStore
+from tests.memory.surroundings import (
+    ManualClock,
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryTopic,
+)
+from tests.memory.topic_limits import MemoryTopicLimits
 
 MILLI_NS = 1_000_000
 

@@ -8,15 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.escrow import MemoryEscrow
-from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.memory.surroundings import (
-    MemoryBrokerAdmin,
-    MemoryBus,
-    MemoryEnsemble,
-    MemoryMembership,
-    MemoryTopic,
-)
 from coordinator.app.runner import Runner
 from coordinator.core.handling import Handling
 from coordinator.core.model import (
@@ -28,6 +19,15 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Recorder
+from tests.memory.escrow import MemoryEscrow
+from tests.memory.store import MemoryStore
+from tests.memory.surroundings import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
 
 PUBLISH = MonitoringClass.PUBLISH
 

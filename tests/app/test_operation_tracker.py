@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.adapters.memory.operations import MemoryOperations
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.insight.model.operations import Operation, OperationStage
 from tests.adapters.recorder.world import Recording
 from tests.core.cluster import GROUP, Cluster
+from tests.memory.operations import MemoryOperations
+from tests.memory.surroundings import ManualClock
 from tests.turns import turns_of
 
 

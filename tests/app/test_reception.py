@@ -8,9 +8,6 @@ import gc
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.adapters.memory.surroundings import (
-    MemoryBus,
-)
 from coordinator.core.events import UsageReportReceived
 from coordinator.core.model import (
     Rates,
@@ -25,6 +22,9 @@ from coordinator.wire.intake import Intake
 from coordinator.wire.senders import Opened
 from coordinator.wire.signature import Signer
 from tests.app.sidecars import World, eventually
+from tests.memory.surroundings import (
+    MemoryBus,
+)
 
 
 async def test_garbage_on_the_bus_is_counted_and_logged_once() -> None:

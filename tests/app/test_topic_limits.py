@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.memory.surroundings import MemoryBrokerAdmin
-from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
 from coordinator.app import topic_limits
 from coordinator.app.topic_limits import TopicLimitCourier
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 from coordinator.ports import TopicLimit
 from tests.contract.listening import eventually
+from tests.memory.store import MemoryStore
+from tests.memory.surroundings import MemoryBrokerAdmin
+from tests.memory.topic_limits import MemoryTopicLimits
 
 ORDERS = TopicName("persistent", "shop", "eu", "orders")
 RATES = Rates(publish_messages=100)

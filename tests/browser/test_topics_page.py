@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser, expect
 
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.delayed import DelayedTopic, DelayedView
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from tests.browser.test_dashboard import opened
 from tests.browser.world import DashboardWorld
 from tests.insight.shell.test_partition_meter import SECOND, TOPIC, Counts
+from tests.memory.surroundings import ManualClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.verify]
 

@@ -21,17 +21,6 @@ from admin_api.backend import AdminBackend, Backlogs
 from admin_api.changes.echo import Echo
 from admin_api.requests.access import Access
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.escrow import MemoryEscrow
-from coordinator.adapters.memory.operations import MemoryOperations
-from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.memory.surroundings import (
-    MemoryBrokerAdmin,
-    MemoryBus,
-    MemoryEnsemble,
-    MemoryMembership,
-    MemoryTopic,
-)
-from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.core.model import (
@@ -53,6 +42,17 @@ from coordinator.wire import reports
 from coordinator.wire.signature import Signer, split_signature
 from tests.admin_api.world import FixedGate, FixedLogLevel
 from tests.app.sidecars import RecordingGate
+from tests.memory.escrow import MemoryEscrow
+from tests.memory.operations import MemoryOperations
+from tests.memory.store import MemoryStore
+from tests.memory.surroundings import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from tests.memory.topic_limits import MemoryTopicLimits
 
 PUBLISH = MonitoringClass.PUBLISH
 OWN = "broker-1"

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.ports import GroupStore
@@ -16,6 +15,7 @@ from deploy.local.state import Broker
 from tests.contract.own_zookeeper import OwnZooKeeper
 from tests.contract.sessions import patient
 from tests.contract.stores import OpenStore
+from tests.memory.store import MemoryStore
 
 
 @pytest.fixture(scope="session")

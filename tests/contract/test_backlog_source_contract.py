@@ -16,7 +16,6 @@ import pulsar
 import pytest
 
 from coordinator.adapters.broker.backlog import HttpBacklogSource
-from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
 from coordinator.backlog.rules.model import (
     BacklogQuota,
     Glance,
@@ -29,6 +28,7 @@ from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.ports import NotFound, Refused
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
+from tests.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
 
 T = TypeVar("T")
 

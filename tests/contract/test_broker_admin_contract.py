@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
-from coordinator.adapters.memory.surroundings import MemoryBrokerAdmin
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, Refused
 from deploy.local.ports import free_block
 from deploy.local.state import Broker
+from tests.memory.surroundings import MemoryBrokerAdmin
 
 Admin = MemoryBrokerAdmin | HttpBrokerAdmin
 

@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
-from coordinator.adapters.memory.surroundings import MemoryBus, MemoryTopic
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.ports import ReportBus
 from deploy.local.cluster import Cluster
@@ -19,6 +18,7 @@ from deploy.local.ports import free_block
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
 from tests.contract.listening import Heard, eventually
+from tests.memory.surroundings import MemoryBus, MemoryTopic
 
 OpenBus = Callable[[], Awaitable[ReportBus]]
 

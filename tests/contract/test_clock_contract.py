@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.ports import Clock
+from tests.memory.surroundings import ManualClock
 
 
 @pytest.mark.parametrize("clock", [MonotonicClock(), ManualClock()], ids=["monotonic", "manual"])

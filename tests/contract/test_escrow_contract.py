@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory.escrow import MemoryEscrow
-from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.zookeeper.escrow import ZooKeeperEscrow
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
@@ -26,6 +24,8 @@ from coordinator.ports import (
 )
 from tests.contract.listening import Heard
 from tests.contract.sessions import patient
+from tests.memory.escrow import MemoryEscrow
+from tests.memory.store import MemoryStore
 
 Open = Callable[[], Awaitable[tuple[GroupStore, EscrowStore]]]
 Records = tuple[EscrowRecord, ...]

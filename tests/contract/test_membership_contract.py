@@ -13,13 +13,13 @@ import pytest
 from kazoo.client import KazooClient
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.surroundings import MemoryEnsemble, MemoryMembership
 from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
 from coordinator.ports import Membership, StoreUnreachable
 from tests.contract.listening import Heard, eventually
 from tests.contract.sessions import PATIENT_S, patient
+from tests.memory.surroundings import MemoryEnsemble, MemoryMembership
 
 Members = tuple[Member, ...]
 

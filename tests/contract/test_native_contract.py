@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 import pytest
 
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
-from coordinator.adapters.memory.native import MemoryEntryTopics, MemoryNativeAdmin
 from coordinator.adapters.pulsar.native_topic import NativeTopic
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
@@ -19,6 +18,7 @@ from coordinator.native.engine.table import Statement
 from coordinator.ports import Refused
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin
 
 BACKENDS = ["memory", pytest.param("pulsar", marks=pytest.mark.cluster)]
 TENANT = "native-contract"

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
 from coordinator.core.model import Dimension
 from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.insight.model.outside import OPERATIONS_LENGTH, OperationStore, RecordedOperation
 from coordinator.ports import NotFound, share_of
 from tests.contract.sessions import patient
+from tests.memory.operations import MemoryOperations
 
 CHANGE = Operation(
     id=-1,

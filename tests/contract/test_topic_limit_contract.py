@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.adapters.zookeeper.topic_limits import ZooKeeperTopicLimits
@@ -28,6 +26,8 @@ from coordinator.ports import (
 )
 from tests.contract.listening import Heard
 from tests.contract.sessions import patient
+from tests.memory.store import MemoryStore
+from tests.memory.topic_limits import MemoryTopicLimits
 
 Open = Callable[[], Awaitable[tuple[GroupStore, TopicLimitStore]]]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.adapters.memory.backlog import MemoryTopicStorage
 from coordinator.backlog.rules import monitor
 from coordinator.backlog.rules.model import NO_QUOTA, BacklogQuota, Position, QuotaPolicy
 from coordinator.backlog.rules.monitor import PLACES_PER_CHECK, BacklogMonitor
 from coordinator.backlog.rules.questions import AskStorage
 from tests.backlog.rules.world import START_MS, TOPIC, World
+from tests.memory.backlog import MemoryTopicStorage
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from coordinator.adapters.memory.backlog import MemoryTopicStorage
 from coordinator.backlog.rules.guard import (
     ACTIONS,
     BacklogGuard,
@@ -18,6 +17,7 @@ from coordinator.backlog.rules.guard import (
 )
 from coordinator.backlog.rules.model import BacklogQuota, Position, QuotaPolicy, QuotaType
 from tests.backlog.rules.world import TOPIC, World
+from tests.memory.backlog import MemoryTopicStorage
 
 NAMESPACE = "shop/orders"
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory.backlog import MemoryTopicStorage
 from coordinator.backlog.rules import monitor
 from coordinator.backlog.rules.model import (
     NO_QUOTA,
@@ -22,6 +21,7 @@ from coordinator.backlog.rules.model import (
 from coordinator.backlog.rules.monitor import PLACES_PER_CHECK, BacklogMonitor
 from coordinator.backlog.rules.questions import AskEntry, AskQuota, AskStorage
 from tests.backlog.rules.world import START_MS, TOPIC, World
+from tests.memory.backlog import MemoryTopicStorage
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coordinator.adapters.memory.backlog import MemoryTopicStorage
 from coordinator.backlog.rules.model import Position, TopicSummary
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.rules.questions import (
@@ -17,6 +16,7 @@ from coordinator.backlog.rules.questions import (
     AskStorage,
 )
 from coordinator.backlog.rules.views import BacklogView
+from tests.memory.backlog import MemoryTopicStorage
 
 TOPIC = "persistent://shop/orders/incoming"
 START_MS = 1_800_000_000_000

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
 from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType, TopicStorage
 from coordinator.backlog.rules.monitor import BacklogMonitor
@@ -15,6 +14,7 @@ from coordinator.backlog.rules.views import BacklogView
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.questioner import GIVE_UP
 from coordinator.ports import BrokerUnreachable, NotFound, Refused
+from tests.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
 
 NOW_MS = 1_800_000_000_000
 TOPIC = "persistent://shop/orders/incoming"

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.shell.partition_meter import PartitionMeter
+from tests.memory.surroundings import ManualClock
 
 SECOND = 1_000_000_000
 TOPIC = "persistent://shop/orders/in-partition-0"

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.core.events import ConnectionChanged, ConnectionState, GroupsChanged
 from coordinator.core.model import Dimension, Rates, ResourceGroup
@@ -17,6 +16,7 @@ from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.shell.sampler import Sampler
 from tests.backlog.rules.world import TOPIC, World
 from tests.core.cluster import GROUP, Cluster
+from tests.memory.surroundings import ManualClock
 from tests.turns import turns_of
 
 

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from coordinator.adapters.memory.native import MemoryEntryTopics, MemoryNativeAdmin
 from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
 from coordinator.native.engine.sets import name_of
@@ -14,6 +13,7 @@ from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell import giving_back
 from coordinator.native.shell.giving_back import GivingBack
 from coordinator.ports import Catalogue, InUse, Versioned
+from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin
 
 BOTH = name_of(("g", "all"))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
@@ -16,6 +15,7 @@ from coordinator.ports import BrokerUnreachable, Catalogue, PortError
 from coordinator.reconciliation.engine.counting import BrokerBook, Row
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
 from coordinator.reconciliation.shell.reconciler import Reconciler
+from tests.memory.surroundings import ManualClock
 
 TOPIC = "persistent://t/n/orders"
 SIZE = 100

@@ -1,4 +1,4 @@
-"""Clock, membership, bus and broker in memory: deterministic, for tests and one process.
+"""Clock, membership, bus and broker in memory: deterministic.
 
 Each thing that several sidecars share is an object of its own here. A `MemoryEnsemble` stands for
 ZooKeeper's membership and a `MemoryTopic` for the bus topic: give the same one to several adapters and

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
     ANONYMOUS,
@@ -22,6 +21,7 @@ from coordinator.ports import (
 )
 from coordinator.wire.audit import topic_subject
 from coordinator.wire.documents import encode_topic_limit, validate_limited_topic
+from tests.memory.store import MemoryStore
 
 
 class MemoryTopicLimits:

@@ -1,1 +1,0 @@
-"""Every port in memory: deterministic, for tests and for a single process."""
