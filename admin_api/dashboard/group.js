@@ -168,7 +168,7 @@ export function showGroup(page, name) {
       figure("Brokers", String(why.wants.length), throttled.length ? `${throttled.length} throttled` : "none throttled"),
       figure("Water level", why.waterLevel === null ? "none" : rate(why.waterLevel), why.waterLevel === null ? "all get what they want" : unit),
     );
-    setText(sentence, [why.sentence, why.wouldChange.length ? `This would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, ...why.debt, why.slack, ...why.roles, why.shadow?.sentence].filter(Boolean).join(" "));
+    setText(sentence, [why.sentence, why.wouldChange.length ? `This would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, ...why.debt, why.slack, ...why.roles].filter(Boolean).join(" "));
     setText(brokersNote, `decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${why.round}`);
     const order = [...why.wants].sort((a, b) => b.admitted - a.admitted || (a.broker < b.broker ? -1 : 1));
     keyed(brokers, order, (want) => want.broker, () => brokerRow(why.broker));
