@@ -10,7 +10,10 @@ from rich.console import Console
 from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
 from coordinator.cli.session import session_of
-from coordinator.core.model import Dimension
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+)
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionView, Severity
 from coordinator.insight.model.views import GroupUsageView, HealthView
 
@@ -120,7 +123,7 @@ def member_rows(health: HealthView) -> list[tuple[str, ...]]:
 
 
 def summary_rows(
-    group: GroupUsageView, bounds: Mapping[tuple[str, Dimension], int | None]
+    group: GroupUsageView, bounds: Mapping[LimitKey, int | None]
 ) -> list[tuple[str, ...]]:
     """Return one row per limited dimension; one for a group without limits.
 

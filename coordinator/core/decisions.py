@@ -23,7 +23,14 @@ from coordinator.core.escrow.lease import Lease
 from coordinator.core.escrow.quota import Quotas
 from coordinator.core.escrow.tree_quota import TreeFacts, TreeQuotas
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+    Member,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.transfer.raise_protocol import Raises
@@ -74,7 +81,7 @@ class _Facts:
     #: Whether this is the first decision of a new incarnation.
     reborn: bool
     #: The most that a leaf below a strict root may have of this broker's quota.
-    shares: dict[tuple[str, Dimension], int] = field(default_factory=dict)
+    shares: dict[LimitKey, int] = field(default_factory=dict)
 
 
 class Decider:
@@ -95,7 +102,7 @@ class Decider:
         escrow: Escrow,
         lease: Lease,
         raises: Raises,
-        capped: Mapping[tuple[str, Dimension], AbstractSet[str]],
+        capped: Mapping[LimitKey, AbstractSet[str]],
     ) -> None:
         self._settings = settings
         self._quotas = Quotas(settings.broker, escrow, lease)
@@ -114,12 +121,12 @@ class Decider:
         #: The groups whose limits are not enforced.
         self.observed: set[str] = set()
         #: The latest decision per group and dimension.
-        self.decisions: dict[tuple[str, Dimension], Decision] = {}
+        self.decisions: dict[LimitKey, Decision] = {}
         #: The number of passes, and where the last pass decided another limit or another cause.
         self.passes = 0
-        self.redecided: list[tuple[str, Dimension]] = []
+        self.redecided: list[LimitKey] = []
         #: Limits never raised above a reserve; the reserve may have shrunk since.
-        self._unraised: set[tuple[str, Dimension]] = set()
+        self._unraised: set[LimitKey] = set()
         self._marked: set[str] = set()
         self._all_marked = False
         self._reborn = False
@@ -128,7 +135,7 @@ class Decider:
         """Begin a new incarnation: it holds no more than its reserves, even while degraded."""
         self._reborn = self._all_marked = True
 
-    def split_of(self, place: tuple[str, Dimension]) -> Split | None:
+    def split_of(self, place: LimitKey) -> Split | None:
         """Return the split that the latest decision was made from."""
         decision = self.decisions.get(place)
         return None if decision is None else decision.split
@@ -442,7 +449,9 @@ class Decider:
             safe = tree_room.room(group, dimension, self.in_force)
         local = max(held, min(wanted, known, safe))
         share = facts.shares.get((group, dimension))
-        if share is not None:  # the raise goes on when a gift arrives: all know its ceiling by then
+        if (
+            share is not None
+        ):  # the raise goes on when a transfer arrives: all know its ceiling by then
             local = min(local, share)
         if local == wanted:
             self._raises.drop(group, dimension)

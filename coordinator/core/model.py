@@ -37,7 +37,7 @@ class MonitoringClass(_Word):
     DISPATCH = "Dispatch"
 
 
-Key = tuple[str, MonitoringClass]
+TrafficKey = tuple[str, MonitoringClass]
 """A group's name and a class: the key under which traffic is counted and reported."""
 
 
@@ -65,6 +65,10 @@ class Dimension(_Word):
     monitoring_class: MonitoringClass
     unit: Unit
     field: str
+
+
+LimitKey = tuple[str, Dimension]
+"""A group's name and a dimension: the key of one limit."""
 
 
 DIMENSIONS_OF: Mapping[MonitoringClass, tuple[Dimension, Dimension]] = {
@@ -245,7 +249,7 @@ class EscrowRecord:
 
     Args:
         group: the group.
-        generation: grows with every founding, also across delete and re-create of the group.
+        generation: grows with every creation, also across delete and re-create of the group.
         version: the version that a compare-and-set write must name; grows by one with every write.
         bases: the parts that each account started from; together exactly escrow.TOTAL in each
             dimension.

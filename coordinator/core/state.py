@@ -481,7 +481,7 @@ class CoordinatorState:
         if not trusted or self.degradations.cut_off or self.groups is None:
             return []
         records = []
-        if self.lease.holds(now_ns):  # a founder without one would put limits at 0
+        if self.lease.holds(now_ns):  # a creator without one would put limits at 0
             records = self.escrow.writes(self.groups, self.decider.forest, self.usage, now_ns)
         leftovers = self.escrow.leftovers(self.groups)
         return [*map(WriteEscrow, records), *map(RemoveEscrow, leftovers)]

@@ -11,7 +11,7 @@ from coordinator.core.model import EscrowRecord
 class EscrowStore(Protocol):
     """The escrow records of the groups that are strict, or were (coordinator.core.escrow).
 
-    A record is founded only for a group that there is, and removed only when the group is gone.
+    A record is created only for a group that there is, and removed only when the group is gone.
     """
 
     def watch(self, listener: Callable[[tuple[EscrowRecord, ...]], None]) -> None:

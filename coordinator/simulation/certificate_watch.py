@@ -21,13 +21,15 @@ from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary
 
 from coordinator.core.certificate.statement import Certificate
-from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+    ResourceGroup,
+)
 from coordinator.simulation.host import Host
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.valve import STEP_NS
 from coordinator.simulation.zookeeper import ZooKeeper
-
-Place = tuple[str, Dimension]
 
 _READS = 32
 """Members that certificates are made of after one raise, on average."""
@@ -72,7 +74,7 @@ class CertificateWatch:
         self.exact = 0
         schedule.after(STEP_NS, self._each_step)
 
-    def raised(self, place: Place) -> None:
+    def raised(self, place: LimitKey) -> None:
         """A local limit was raised."""
         self._reads += _READS
         if self._reads >= len(self._hosts):
@@ -80,7 +82,7 @@ class CertificateWatch:
             readers = max(1, _READS // max(1, len(self._hosts)))
             self._turn = self._read(place, self._turn, readers)
 
-    def _read(self, place: Place, turn: int, readers: int) -> int:
+    def _read(self, place: LimitKey, turn: int, readers: int) -> int:
         """Have sidecars read a place's certificates, from this turn on; return the next turn."""
         self._lied = self._lied or any(host.distort is not None for host in self._hosts.values())
         hosts = list(self._hosts.values())
@@ -103,7 +105,7 @@ class CertificateWatch:
             turn, number = divmod(self._steps, len(places))
             self._read(places[number], turn * self.readers_per_step, self.readers_per_step)
 
-    def _check(self, host: Host, place: Place) -> None:
+    def _check(self, host: Host, place: LimitKey) -> None:
         name, dimension = place
         group = (host.state.groups or {}).get(name)
         newest = self._definitions[name]

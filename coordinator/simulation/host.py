@@ -40,10 +40,10 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     Account,
     Dimension,
-    Key,
     MonitoringClass,
     Rates,
     Traffic,
+    TrafficKey,
     Unit,
     UsageReport,
 )
@@ -75,7 +75,7 @@ class Surroundings(Protocol):
         """A local limit in force changed, per second; 0 is also "none yet" and "gone"."""
         ...
 
-    def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
+    def passed(self, host: Host, key: TrafficKey, load: Load, admitted: int) -> None:
         """A step of a group's traffic is over; `admitted` messages passed."""
         ...
 
@@ -104,7 +104,7 @@ class Host:
     def __init__(
         self,
         settings: CoreSettings,
-        loads: dict[Key, Load],
+        loads: dict[TrafficKey, Load],
         schedule: Schedule,
         zookeeper: ZooKeeper,
         world: Surroundings,
@@ -122,8 +122,8 @@ class Host:
         self._world = world
         self._clock_ns = clock_ns
         self._recorder = recorder
-        self._limiters: dict[Key, SimulatedLimiter] = {}
-        self._connected: dict[Key, bool] = {}
+        self._limiters: dict[TrafficKey, SimulatedLimiter] = {}
+        self._connected: dict[TrafficKey, bool] = {}
         self._paused = False
         self._inbox: deque[Event] = deque()
         #: Reports of registrations that ZooKeeper has not shown here yet.
@@ -244,7 +244,7 @@ class Host:
         flows = [self._flow(key, load, elapsed_ns, now_ns) for key, load in self.loads.items()]
         return tuple(traffic for traffic in flows if traffic is not None)
 
-    def _flow(self, key: Key, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:
+    def _flow(self, key: TrafficKey, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:
         waited = load.waiting
         # A clock that jumped is no reason for clients to have sent more.
         connected = load.arrive(self._schedule.now_ns, min(elapsed_ns, STEP_NS))
@@ -276,7 +276,7 @@ class Host:
             bytes_owed=limiter.owed(Unit.BYTES, now_ns) if limiter is not None else 0,
         )
 
-    def _admit(self, key: Key, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:  # noqa: ARG002
+    def _admit(self, key: TrafficKey, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:  # noqa: ARG002
         """Admit waiting messages; return how many pass now."""
         return limiter.admit(load.waiting, load.source.message_bytes, now_ns)
 

@@ -20,10 +20,10 @@ from coordinator.core.events import ParticipantsChanged
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
-    Key,
     MonitoringClass,
     Rates,
     Traffic,
+    TrafficKey,
 )
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
@@ -233,7 +233,7 @@ class GatedHost(_Steered):
     def __init__(self, *given: Any, topic: UsageTopic) -> None:
         super().__init__(*given, topic=topic, behind_gate=True)
 
-    def _admit(self, key: Key, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:
+    def _admit(self, key: TrafficKey, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:
         size = load.source.message_bytes
         room = self._broker.fits(key[0], size) if key[1] is MonitoringClass.PUBLISH else None
         waiting = load.waiting if room is None else min(load.waiting, room)
@@ -256,7 +256,7 @@ class NativeHost(_Steered):
             self._poll(now_ns)
         return self._steering.collect(now_ns)
 
-    def _flow(self, key: Key, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:  # noqa: ARG002
+    def _flow(self, key: TrafficKey, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:  # noqa: ARG002
         group, size = key[0], load.source.message_bytes
         connected = load.arrive(self._schedule.now_ns, min(elapsed_ns, STEP_NS))
         room = self._broker.fits(group, size)

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Dimension,
+    LimitKey,
+)
 from coordinator.simulation.valve import STEP_NS
 
 
@@ -107,7 +111,7 @@ class RunRecording:
 
     seconds: int
     #: By group and limited dimension.
-    records: dict[tuple[str, Dimension], GroupRecord] = field(default_factory=dict)
+    records: dict[LimitKey, GroupRecord] = field(default_factory=dict)
     control: ControlTraffic = field(default_factory=ControlTraffic)
     #: Crash moment to the moment when the survivors' limits added up to 99 % of the limit again.
     reclaims: list[tuple[int, int]] = field(default_factory=list)

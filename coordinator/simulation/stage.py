@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Key, Rates, Unit
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, TrafficKey, Unit
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.network import NetworkConditions
 from coordinator.simulation.traffic import Constant, Source
@@ -98,7 +98,7 @@ class Stage:
         return max(limit, limit // _BROKERS_OF_LIMIT * self.parameters.brokers)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TrafficKey:
         """Under which a host's load in the group is found."""
         return GROUP, self.parameters.dimension.monitoring_class
 

@@ -24,10 +24,11 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
     Dimension,
-    Key,
+    LimitKey,
     MonitoringClass,
     Rates,
     ResourceGroup,
+    TrafficKey,
     Unit,
     UsageReport,
 )
@@ -88,8 +89,8 @@ class World:
         self._definitions: dict[str, ResourceGroup] = {}
         #: Definitions that a sidecar may still go by, by group, the newest not included.
         self._outgoing: dict[str, list[ResourceGroup]] = {}
-        self._sums: dict[tuple[str, Dimension], int] = {}
-        self._crashes: dict[tuple[str, Dimension], list[int]] = {}
+        self._sums: dict[LimitKey, int] = {}
+        self._crashes: dict[LimitKey, list[int]] = {}
         self._views_checked = 0
         #: Holds every certificate against what is in force.
         self.watch = CertificateWatch(
@@ -175,7 +176,9 @@ class World:
 
         self.schedule.after(down_ns, begin)
 
-    def _begin(self, settings: CoreSettings, loads: dict[Key, Load], clock_ns: int = 0) -> None:
+    def _begin(
+        self, settings: CoreSettings, loads: dict[TrafficKey, Load], clock_ns: int = 0
+    ) -> None:
         recorder = self.record_with and self.record_with(settings.broker)
         kind = self.kinds.get(settings.broker, Host)
         self.hosts[settings.broker] = kind(
@@ -243,7 +246,7 @@ class World:
             self.watch.raised(subject)
         self._sum_up(host, subject, after - before)
 
-    def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
+    def passed(self, host: Host, key: TrafficKey, load: Load, admitted: int) -> None:
         """Write a step of a group's traffic down, in every dimension that is limited."""
         group, monitoring_class = key
         self.write_down(
@@ -297,7 +300,7 @@ class World:
 
     def _loads(
         self, sources: Mapping[str, Source], dimension: Dimension, *, poisson: bool = False
-    ) -> dict[Key, Load]:
+    ) -> dict[TrafficKey, Load]:
         return {
             (group, dimension.monitoring_class): Load(
                 source, _child(self._traffic) if poisson else None, dimension.unit
@@ -315,7 +318,7 @@ class World:
         if broken is not None:
             raise PromiseBroken(self._where(broker, f"{group}: {broken}"))
 
-    def _sum_up(self, host: Host, subject: tuple[str, Dimension], change: int) -> None:
+    def _sum_up(self, host: Host, subject: LimitKey, change: int) -> None:
         """Keep the sums of all groups above one in a tree, and hold them to the same promise."""
         dimension = subject[1]
         above = self._definitions[subject[0]].parent if subject[0] in self._definitions else ""
@@ -334,7 +337,7 @@ class World:
         """Return the sum of all local limits of a group, or of those below it in its tree."""
         return self._sums.get((group, dimension), 0)
 
-    def _of_members(self, subject: tuple[str, Dimension], total: Sum) -> Sum:
+    def _of_members(self, subject: LimitKey, total: Sum) -> Sum:
         """Sum the limits in force at members, beside their due: the limit and the reserves."""
         most = total.limit + reserve_of(total.limit, 1, _COMMON)
         if total.in_force <= most:  # as nearly always, and then the members need not be known
@@ -367,7 +370,7 @@ class World:
     def _uncertain(self, broker: str, what: str) -> None:
         raise PromiseBroken(self._where(broker, what))
 
-    def _note_reclaim(self, subject: tuple[str, Dimension], total: Sum) -> None:
+    def _note_reclaim(self, subject: LimitKey, total: Sum) -> None:
         crashes = self._crashes.get(subject)
         if crashes and total.in_force * 1000 >= total.limit * _RECLAIMED_PERMILLE:
             self.recording.reclaims += [(crash, self.schedule.now_ns) for crash in crashes]

@@ -16,7 +16,12 @@ from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+    Rates,
+    ResourceGroup,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.delayed import DelayedView
@@ -79,10 +84,10 @@ class FixedViews:
     rows: tuple[BrokerUsageView, ...] = ()
     undecided: set[str] = field(default_factory=set)
     counted: TrafficTotals = field(default_factory=TrafficTotals)
-    minutes: dict[tuple[str, Dimension], MinuteView] = field(default_factory=dict)
+    minutes: dict[LimitKey, MinuteView] = field(default_factory=dict)
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
-    planted: dict[tuple[str, Dimension], TreeView] = field(default_factory=dict)
+    planted: dict[LimitKey, TreeView] = field(default_factory=dict)
     recorded: RecorderHealth | None = None
     topic_groups: tuple[ResourceGroup, ...] = ()
 

@@ -69,7 +69,7 @@ async def test_brokers_share_the_limit_of_a_scalable_topic_by_demand() -> None:
 
 
 async def test_a_strict_group_is_shared_by_its_books() -> None:
-    """The record is founded through the port, half is granted over the bus, and the heir inherits."""
+    """The record is created through the port, half is granted over the bus, and the heir inherits."""
     world = World()
     await world.store.create_group(
         ResourceGroup("orders", Rates(publish_messages=3000), overshoot_policy="strict")
@@ -78,7 +78,7 @@ async def test_a_strict_group_is_shared_by_its_books() -> None:
     world.escrow.watch(records.append)
     async with world.sidecar("b1") as one:
         async with world.sidecar("b2") as two:
-            await eventually(lambda: (one.limit or 0) > 2000, "founded")
+            await eventually(lambda: (one.limit or 0) > 2000, "the record is there")
             one.saturate()
             two.saturate()
             await eventually(lambda: (one.limit, two.limit) == (1500, 1500), "equal shares")

@@ -53,7 +53,7 @@ async def test_a_slow_gate_is_asked_once_and_time_goes_on_without_its_counts(
     async with world.sidecar("b1", gate=SlowGate()) as sidecar:
         gate = sidecar.gate
         assert isinstance(gate, SlowGate)
-        await eventually(lambda: sidecar.limit == 3000, "founded")
+        await eventually(lambda: sidecar.limit == 3000, "the record is there")
         gate.may_answer.clear()
         asked = gate.collected
         await eventually(lambda: gate.collected > asked, "asked while it is slow")

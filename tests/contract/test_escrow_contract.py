@@ -32,7 +32,7 @@ Records = tuple[EscrowRecord, ...]
 
 GOLD = ResourceGroup("gold", Rates(publish_messages=100), overshoot_policy="strict")
 B1, B2 = Account("b-1.eu:8080", 4_294_967_297), Account("b2", 2)
-FOUNDED = EscrowRecord("gold", 0, -1, {B1: (TOTAL,) * 4})
+FIRST = EscrowRecord("gold", 0, -1, {B1: (TOTAL,) * 4})
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.cluster)])
@@ -80,17 +80,17 @@ async def test_a_founded_record_is_heard_as_it_was_written(escrow: EscrowStore) 
     heard: Heard[Records] = Heard()
     escrow.watch(heard)
     assert await heard.until(lambda _: True) == ()
-    written = await escrow.write(FOUNDED)
+    written = await escrow.write(FIRST)
 
     assert await heard.until(lambda records: records != ()) == (written,)
-    assert written == replace(FOUNDED, generation=written.generation, version=0)
+    assert written == replace(FIRST, generation=written.generation, version=0)
 
 
 async def test_a_record_is_founded_once(escrow: EscrowStore) -> None:
-    """The second founder hears that there is one; nothing was changed."""
-    first = await escrow.write(FOUNDED)
+    """The second creator hears that there is one; nothing was changed."""
+    first = await escrow.write(FIRST)
     with pytest.raises(AlreadyExists):
-        await escrow.write(replace(FOUNDED, bases={B2: (TOTAL,) * 4}))
+        await escrow.write(replace(FIRST, bases={B2: (TOTAL,) * 4}))
     heard: Heard[Records] = Heard()
     escrow.watch(heard)
 
@@ -101,7 +101,7 @@ async def test_an_inheritance_replaces_exactly_the_version_it_was_made_from(
     escrow: EscrowStore,
 ) -> None:
     """Bases may be negative; who comes second with the same version has lost."""
-    first = await escrow.write(FOUNDED)
+    first = await escrow.write(FIRST)
     bases = {B1: (TOTAL + 5, TOTAL, 0, 0), B2: (-5, 0, TOTAL, TOTAL)}
     second = await escrow.write(replace(first, bases=bases, claimed=frozenset({Account("b9", 1)})))
     with pytest.raises(VersionConflict):
@@ -114,20 +114,20 @@ async def test_an_inheritance_replaces_exactly_the_version_it_was_made_from(
 
 
 async def test_a_group_that_is_not_there_has_no_record(escrow: EscrowStore) -> None:
-    """Founding and replacing say so alike."""
+    """Creating and replacing say so alike."""
     with pytest.raises(NotFound):
-        await escrow.write(replace(FOUNDED, group="silver"))
+        await escrow.write(replace(FIRST, group="silver"))
     with pytest.raises(NotFound):
-        await escrow.write(replace(FOUNDED, version=0))
+        await escrow.write(replace(FIRST, version=0))
     with pytest.raises(NotFound):
-        await escrow.remove(replace(FOUNDED, version=0))
+        await escrow.remove(replace(FIRST, version=0))
 
 
 async def test_only_the_record_of_a_group_that_is_gone_is_removed(open_stores: Open) -> None:
     """Founded again it has a higher generation; the group's name is as free as before."""
     groups, escrow = await open_stores()
     await groups.create_group(GOLD)
-    first = await escrow.write(FOUNDED)
+    first = await escrow.write(FIRST)
     with pytest.raises(InUse):
         await escrow.remove(first)
     await groups.delete_group("gold")
@@ -140,7 +140,7 @@ async def test_only_the_record_of_a_group_that_is_gone_is_removed(open_stores: O
     with pytest.raises(NotFound):
         await groups.read_group("gold")
     await groups.create_group(GOLD)
-    second = await escrow.write(FOUNDED)
+    second = await escrow.write(FIRST)
 
     assert second.generation > first.generation
 
@@ -148,13 +148,13 @@ async def test_only_the_record_of_a_group_that_is_gone_is_removed(open_stores: O
 async def test_bases_that_do_not_add_up_are_not_written(escrow: EscrowStore) -> None:
     """No sidecar would follow such books."""
     with pytest.raises(ValueError, match="add up"):
-        await escrow.write(replace(FOUNDED, bases={B1: (TOTAL, TOTAL, TOTAL, TOTAL - 1)}))
+        await escrow.write(replace(FIRST, bases={B1: (TOTAL, TOTAL, TOTAL, TOTAL - 1)}))
     with pytest.raises(ValueError, match="is not a name"):
-        await escrow.write(replace(FOUNDED, group="a/b"))
+        await escrow.write(replace(FIRST, group="a/b"))
 
 
 async def test_every_sidecar_hears_of_every_others_writes(open_stores: Open) -> None:
-    """Of three that found at once one wins, and all hear the same."""
+    """Of three that create it at once one wins, and all hear the same."""
     opened = [await open_stores() for _ in range(3)]
     await opened[0][0].create_group(GOLD)
     heard: list[Heard[Records]] = []
@@ -162,7 +162,7 @@ async def test_every_sidecar_hears_of_every_others_writes(open_stores: Open) -> 
         heard.append(Heard())
         escrow.watch(heard[-1])
     outcomes = await asyncio.gather(
-        *(escrow.write(FOUNDED) for _, escrow in opened), return_exceptions=True
+        *(escrow.write(FIRST) for _, escrow in opened), return_exceptions=True
     )
     won = [outcome for outcome in outcomes if isinstance(outcome, EscrowRecord)]
 

@@ -86,7 +86,7 @@ def set_another_limit(state: CoordinatorState) -> None:
         (
             "strict",
             give_more_than_there_is,
-            "An account gives no more parts than its base and the gifts that it received",
+            "An account gives no more parts than its base and the transfers that it received",
             {"group": GROUP, "account": Account("b1", 1), "issued": (2 * TOTAL, 0, 0, 0)},
         ),
         (

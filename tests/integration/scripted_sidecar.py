@@ -28,6 +28,7 @@ from coordinator.core.model import (
     MonitoringClass,
     Rates,
     Traffic,
+    TrafficKey,
 )
 from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.spawning import Spawned
@@ -60,7 +61,7 @@ class ScriptedGate(GateProcess):
         super().__init__(*given)
         self._limits: dict[str, Rates] = {}
         #: Parts of a message, in twentieths, that the next count begins with.
-        self._begun: dict[tuple[str, MonitoringClass], int] = {}
+        self._begun: dict[TrafficKey, int] = {}
 
     @classmethod
     @asynccontextmanager

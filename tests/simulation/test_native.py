@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Key, Unit
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, TrafficKey, Unit
 from coordinator.simulation.experiment import measure, perform
 from coordinator.simulation.host import Host
 from coordinator.simulation.native import NativeHost, UsageTopic
@@ -44,7 +44,7 @@ def steered(name: str, brokers: int) -> tuple[TreeStage, list[dict[str, int]]]:
     found: list[dict[str, int]] = [{} for _ in range(tree.stage.seconds + 1)]
     tell = world.passed
 
-    def passed(host: Host, key: Key, load: Load, admitted: int) -> None:
+    def passed(host: Host, key: TrafficKey, load: Load, admitted: int) -> None:
         in_second = found[world.schedule.now_ns // NANOS_PER_SECOND]
         in_second[key[0]] = in_second.get(key[0], 0) + admitted
         tell(host, key, load, admitted)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinator.core.model import NANOS_PER_SECOND, Key, Traffic
+from coordinator.core.model import NANOS_PER_SECOND, Traffic, TrafficKey
 
 SPREAD_MAX_NS = 10 * NANOS_PER_SECOND
 """The longest time that a count is spread over."""
@@ -77,7 +77,7 @@ class Second:
 
     start_ns: int
     observed_ns: int = 0
-    counts: dict[Key, SecondCount] = field(default_factory=dict)
+    counts: dict[TrafficKey, SecondCount] = field(default_factory=dict)
 
 
 class Seconds:
@@ -89,7 +89,7 @@ class Seconds:
 
     def __init__(self) -> None:
         self._open: dict[int, Second] = {}
-        self._taking_part: dict[Key, tuple[int, int]] = {}
+        self._taking_part: dict[TrafficKey, tuple[int, int]] = {}
 
     def count(self, traffic: tuple[Traffic, ...], end_ns: int, elapsed_ns: int) -> Iterator[Second]:
         """Add the counts of ``elapsed_ns`` before ``end_ns``, wall clock; yield the seconds over."""

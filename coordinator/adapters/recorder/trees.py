@@ -12,7 +12,11 @@ from collections.abc import Iterator
 
 from coordinator.adapters.recorder.seconds import Second
 from coordinator.adapters.recorder.turns import is_own_turn
-from coordinator.core.model import DIMENSIONS_OF, MonitoringClass
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    MonitoringClass,
+    TrafficKey,
+)
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.trees import TreeView, tree_view
 
@@ -44,7 +48,7 @@ class Trees:
                     yield view
 
 
-def _places(state: CoordinatorState) -> Iterator[tuple[str, MonitoringClass]]:
+def _places(state: CoordinatorState) -> Iterator[TrafficKey]:
     """Yield the trees and classes in which a broker takes part."""
     forest = state.decider.forest
     for root in sorted(forest.roots):

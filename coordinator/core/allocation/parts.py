@@ -13,7 +13,14 @@ from dataclasses import replace
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.splitting import reserve_in
 from coordinator.core.allocation.tree import Limits, Want, share_tree
-from coordinator.core.model import DIMENSIONS_OF, Key, MonitoringClass, Rates, ResourceGroup, Unit
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    TrafficKey,
+    Unit,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 from coordinator.core.usage.rows import UsageRow
@@ -43,7 +50,7 @@ class Parts:
         self._members = members
         self._usage = usage
         self._settings = settings
-        self._made: dict[Key, dict[str, Limits]] = {}
+        self._made: dict[TrafficKey, dict[str, Limits]] = {}
 
     def of(self, group: ResourceGroup, monitoring_class: MonitoringClass) -> ResourceGroup:
         """Return a group of a tree with its part as its limits; an inner group has none for itself."""

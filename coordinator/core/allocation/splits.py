@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splitting import Split, split_class, split_many
-from coordinator.core.model import Dimension, Key, MonitoringClass, ResourceGroup
+from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, TrafficKey
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 
@@ -42,7 +42,7 @@ class Splits:
         self._members = members
         self._usage = usage
         self._settings = settings
-        self._made: dict[Key, dict[Dimension, Split]] = {}
+        self._made: dict[TrafficKey, dict[Dimension, Split]] = {}
 
     def prepare(self, wanted: Sequence[tuple[ResourceGroup, MonitoringClass]]) -> None:
         """Compute the splits of these groups and classes in advance."""

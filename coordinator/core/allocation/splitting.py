@@ -34,9 +34,9 @@ from coordinator.core.allocation.laws import (
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,
-    Key,
     MonitoringClass,
     ResourceGroup,
+    TrafficKey,
     Unit,
     Usage,
 )
@@ -205,12 +205,12 @@ def split_many(
     members: Collection[str],
     usage: UsageMap,
     settings: CoreSettings,
-) -> dict[Key, dict[Dimension, Split]]:
+) -> dict[TrafficKey, dict[Dimension, Split]]:
     """Split as ``split_class`` does, for many groups; compute those of one unit under max-min at once."""
     from coordinator.core.allocation.fill import max_min_of_all  # noqa: PLC0415 - loads numpy: few sidecars need it
 
-    made: dict[Key, dict[Dimension, Split]] = {}
-    alone: list[tuple[Key, Dimension, Question]] = []
+    made: dict[TrafficKey, dict[Dimension, Split]] = {}
+    alone: list[tuple[TrafficKey, Dimension, Question]] = []
     for group, monitoring_class in wanted:
         key = (group.name, monitoring_class)
         rows = usage.rows(*key)

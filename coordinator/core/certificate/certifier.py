@@ -19,6 +19,7 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
     Dimension,
+    LimitKey,
     Member,
     MonitoringClass,
     Rates,
@@ -36,9 +37,6 @@ from coordinator.core.usage.map import UsageMap
 MAX_DEPARTED = 64
 """Remembered brokers that left without a farewell; with one more, nothing can be certified."""
 
-Place = tuple[str, Dimension]
-"""A group and a dimension: the key of one local limit."""
-
 
 @dataclass(slots=True)
 class _Word:
@@ -48,7 +46,7 @@ class _Word:
     #: It does not hear all other members.
     bus_silent: bool
     #: Its limits of groups in which it no longer takes part; it lowers them right after.
-    ended: dict[Place, int] = field(default_factory=dict)
+    ended: dict[LimitKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class _Departed:
 
     groups: Mapping[str, ResourceGroup]
     superseded: Mapping[str, tuple[ResourceGroup, ...]]
-    announced: Mapping[Place, int]
+    announced: Mapping[LimitKey, int]
     left_ns: int
 
     def definitions(self, name: str) -> tuple[ResourceGroup, ...]:
@@ -332,7 +330,7 @@ class Certifier:
         return Holder(broker, announced, Basis.ANNOUNCED)
 
     def _announced(
-        self, place: Place, broker: str, usage: UsageMap, highest: int, reserve: int
+        self, place: LimitKey, broker: str, usage: UsageMap, highest: int, reserve: int
     ) -> int:
         """Return the highest limit that a broker may hold by its own announcement."""
         group, dimension = place
@@ -381,7 +379,7 @@ class Certifier:
         if len(self._departed) >= MAX_DEPARTED:
             self._overflowed = True
             return
-        announced: dict[Place, int] = {}
+        announced: dict[LimitKey, int] = {}
         for name, group in groups.items():
             for dimension in Dimension:
                 highest = _highest(self._definitions(group), dimension)
@@ -439,7 +437,7 @@ def _limit(group: ResourceGroup, dimension: Dimension) -> int:
     return limit
 
 
-def _held(limits: Mapping[str, Rates], place: Place) -> int:
+def _held(limits: Mapping[str, Rates], place: LimitKey) -> int:
     return limits.get(place[0], Rates()).of(place[1]) or 0
 
 

@@ -26,11 +26,11 @@ from coordinator.core.demand.sampling import (
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
-    Key,
     MonitoringClass,
     Rates,
     ResourceGroup,
     Traffic,
+    TrafficKey,
     Usage,
 )
 from coordinator.core.settings import CoreSettings
@@ -242,12 +242,12 @@ class Meters:
 
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
-        self._meters: dict[Key, Meter] = {}
+        self._meters: dict[TrafficKey, Meter] = {}
 
-    def __iter__(self) -> Iterator[tuple[Key, Meter]]:
+    def __iter__(self) -> Iterator[tuple[TrafficKey, Meter]]:
         return iter(self._meters.items())
 
-    def get(self, key: Key) -> Meter | None:
+    def get(self, key: TrafficKey) -> Meter | None:
         """Return the meter of a group and class; None if this broker has no traffic of it."""
         return self._meters.get(key)
 
@@ -266,7 +266,7 @@ class Meters:
         both = _limits_of(limits, traffic.monitoring_class)
         return meter.count(traffic, elapsed_ns, *both, jointly=jointly)
 
-    def set_participants(self, key: Key, participants: int) -> None:
+    def set_participants(self, key: TrafficKey, participants: int) -> None:
         """Note that the first participant appeared or the last one left."""
         self._take_part(self._meter(key), participants)
 
@@ -301,7 +301,7 @@ class Meters:
         for monitoring_class in MonitoringClass:
             self._meters.pop((group, monitoring_class), None)
 
-    def _meter(self, key: Key) -> Meter:
+    def _meter(self, key: TrafficKey) -> Meter:
         meter = self._meters.get(key)
         if meter is None:
             meter = self._meters[key] = Meter(self._settings)

@@ -20,10 +20,10 @@ from coordinator.core.handling import burst_ns_of
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
-    Key,
     Rates,
     ResourceGroup,
     Traffic,
+    TrafficKey,
     Unit,
 )
 from coordinator.core.settings import CoreSettings
@@ -62,9 +62,9 @@ class Observer:
         self._observed: frozenset[str] = frozenset()
         self._observers: dict[str, list[str]] = {}
         self._observing: frozenset[str] = frozenset()
-        self._excess: dict[Key, Excess] = {}
+        self._excess: dict[TrafficKey, Excess] = {}
         #: Saved tokens, in billionths.
-        self._saved: dict[tuple[Key, Unit], int] = {}
+        self._saved: dict[tuple[TrafficKey, Unit], int] = {}
 
     def set_groups(self, groups: Collection[ResourceGroup]) -> None:
         """Take over the definitions."""
@@ -80,7 +80,7 @@ class Observer:
         self._excess = {of: it for of, it in self._excess.items() if of[0] in self._observed}
         self._saved = {of: it for of, it in self._saved.items() if of[0][0] in self._observed}
 
-    def excess(self, key: Key) -> Excess:
+    def excess(self, key: TrafficKey) -> Excess:
         """Return the excess of a group and class since the start."""
         return self._excess.get(key, Excess())
 
@@ -124,7 +124,7 @@ class Observer:
         if exceeded:
             excess.time_ns += elapsed_ns
 
-    def _exceed(self, of: tuple[Key, Unit], passed: int, rate: int, elapsed_ns: int) -> int:
+    def _exceed(self, of: tuple[TrafficKey, Unit], passed: int, rate: int, elapsed_ns: int) -> int:
         tokens = self._saved.get(of, 0) + rate * elapsed_ns
         beyond = max(0, passed - tokens // NANOS_PER_SECOND)
         rest = tokens - (passed - beyond) * NANOS_PER_SECOND

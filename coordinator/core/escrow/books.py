@@ -42,11 +42,11 @@ process that replaced another one does not leave before the lease of that one is
 Guarantee: from the moment when every sidecar knows that its group is strict and follows its record, the
 limits in force of all running sidecars, cut off or not, never add up to more than the group's limit, or,
 until all know a changed limit, than the larger of the two. While a group becomes strict the guarantee is
-that of ``balanced``, since the founder starts from the announced limits.
+that of ``balanced``, since the record starts from the announced limits.
 
 Prices: a dead broker's share comes back a round after its session has ended, that is T and up to a tick
 after it was last heard of (T later if it was restarted before, at once after a farewell); when ZooKeeper
-is silent for a third of T nothing passes until it answers; a group that becomes strict later is founded
+is silent for a third of T nothing passes until it answers; a group that becomes strict later is begun
 when the heir has a lease, half of T after; rounding to whole parts and rates leaves at most one per
 second and broker unused.
 """
@@ -112,12 +112,12 @@ def parts_for(rate: int, limit: int) -> int:
     return -(-rate * TOTAL // limit)
 
 
-def gifts(
+def transfers(
     limit: int, broker: str, targets: Mapping[str, int], holdings: Mapping[str, int]
 ) -> dict[str, int]:
     """Split a broker's surplus over its target among the members that are below theirs.
 
-    Every broker with a surplus gives the same fraction of it, so that all gifts together cover the
+    Every broker with a surplus gives the same fraction of it, so that all transfers together cover the
     need. A member that has the rate of its target needs no more, even if it is a few parts below.
 
     Args:
@@ -235,7 +235,7 @@ class Books:
         booked = self._booked()
         holds(
             min(booked) >= 0,
-            "An account gives no more parts than its base and the gifts that it received",
+            "An account gives no more parts than its base and the transfers that it received",
             group=self.record.group,
             account=self.account,
             base=self.record.bases.get(self.account, NOTHING),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.escrow.books import NOTHING, Books, BooksBroken, add, claim
-from coordinator.core.escrow.founding import found
+from coordinator.core.escrow.bootstrap import first_record
 from coordinator.core.invariants import holds
 from coordinator.core.model import (
     Account,
@@ -215,7 +215,7 @@ class Escrow:
         usage: UsageMap,
         now_ns: int,
     ) -> list[EscrowRecord]:
-        """Return the records that this broker, as the heir, must write now: founded or inherited."""
+        """Return the records that this broker, as the heir, must write now: first or inherited ones."""
         if self._account is None or not self._is_heir():
             return []
         wanted = []
@@ -225,7 +225,7 @@ class Escrow:
             record = (
                 self._claim(self._kept[name], now_ns)
                 if name in self._kept
-                else found(
+                else first_record(
                     groups[name],
                     [groups[leaf] for leaf in forest.leaves_of.get(name, (name,))],
                     self._account,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.allocation.splitting import Binding
-from coordinator.core.escrow.books import gifts, in_dimension, limit_of, of_dimension
+from coordinator.core.escrow.books import in_dimension, limit_of, of_dimension, transfers
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
 from coordinator.core.model import Dimension
@@ -66,7 +66,7 @@ class Quotas:
             group: a strict one.
             dimension: one that it limits.
             limit: its limit, per second.
-            own: what this broker admitted of it so far: the quota until the books are founded.
+            own: what this broker admitted of it so far: the quota until there are books.
             members: all live brokers.
             now_ns: the time.
             lost: ZooKeeper ended the session.
@@ -106,7 +106,7 @@ class Quotas:
             targets: of all brokers whose books are known, per second.
         """
         left = quota.holdings[self._broker]
-        for name, parts in gifts(limit, self._broker, targets, quota.holdings).items():
+        for name, parts in transfers(limit, self._broker, targets, quota.holdings).items():
             self._escrow.give(group, name, in_dimension(dimension, parts))
             left -= parts
         return limit_of(left, limit)

@@ -8,15 +8,15 @@ broker's *quota* of the root is its holding of the root's limit.
   its quota. The quotas of all brokers add up to at most the root's limit, so the limits in force of all
   leaves at all brokers do, too. The proof of books.py carries over as it stands: it asks nothing of the
   leaves, so brokers may know different trees.
-* *Gifts.* A broker's target of the root is the sum of its targets in the leaves, which follow from
+* *Transfers.* A broker's target of the root is the sum of its targets in the leaves, which follow from
   demand and guarantees alone. A broker above it gives in the decision in which it lowers its leaves, so
   the quota follows a claim in the same reports as the room of ``balanced``, and not the use that comes
-  after. A gift within one broker needs no report.
-* *Shortage.* Until the gifts have arrived the quota may be less than the targets. Then it is shared by
-  the law as well, with guarantees in proportion: of a leaf that has a tenth of its part at this broker, a
-  tenth of the guarantee comes first here.
+  after. A transfer within one broker needs no report.
+* *Shortage.* Until the transfers have arrived the quota may be less than the targets. Then it is shared
+  by the law as well, with guarantees in proportion: of a leaf that has a tenth of its part at this
+  broker, a tenth of the guarantee comes first here.
 
-Inner groups and leaves are as sure as in any tree. Only the root has books: gifts move between brokers,
+Inner groups and leaves are as sure as in any tree. Only the root has books: quota moves between brokers,
 never between groups.
 """
 
@@ -30,9 +30,13 @@ from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.tree import GroupNode, Limits, Want, share_tree
 from coordinator.core.escrow.quota import Quotas
-from coordinator.core.model import Dimension, Rates, ResourceGroup, Unit
-
-Place = tuple[str, Dimension]
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+    Rates,
+    ResourceGroup,
+    Unit,
+)
 
 _UNIT = {Unit.MESSAGES: 0, Unit.BYTES: 1}
 
@@ -76,16 +80,16 @@ class TreeQuotas:
         self._broker = broker
         self._quotas = quotas
         #: The latest quota of every root and dimension, per second.
-        self.rates: dict[Place, int] = {}
+        self.rates: dict[LimitKey, int] = {}
 
     def forget(self, root: str) -> None:
         """Forget a deleted group."""
         for dimension in Dimension:
             self.rates.pop((root, dimension), None)
 
-    def share(self, root: str, facts: TreeFacts) -> dict[Place, int]:
+    def share(self, root: str, facts: TreeFacts) -> dict[LimitKey, int]:
         """Give what is above the target of a root; return the most that each leaf may have here."""
-        shares: dict[Place, int] = {}
+        shares: dict[LimitKey, int] = {}
         leaves = facts.forest.leaves_of[root]
         self.forget(root)
         for dimension in Dimension:

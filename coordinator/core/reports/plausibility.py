@@ -47,7 +47,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from coordinator.core.allocation.splitting import Split
-from coordinator.core.model import Dimension, ResourceGroup, UsageReport
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+    ResourceGroup,
+    UsageReport,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import STRICT
 from coordinator.core.usage.agreement import Agreement
@@ -65,9 +70,6 @@ MAX_WATCHED = 4_096
 _SLACK_PARTS = 100
 _PATIENCE_NS = 10_000_000_000
 """The reports that a sender may save up, as time: after a pause all waiting reports arrive at once."""
-
-Place = tuple[str, Dimension]
-"""A group and a dimension: the key of one local limit."""
 
 
 @dataclass(slots=True)
@@ -100,13 +102,13 @@ class Plausibility:
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
         #: The brokers whose announced limits are capped, by place.
-        self.capped: dict[Place, frozenset[str]] = {}
+        self.capped: dict[LimitKey, frozenset[str]] = {}
         #: Looks at which an announcement was capped, by member.
         self.times_capped: Counter[str] = Counter()
         self._members: AbstractSet[str] = frozenset()
         self._flows: dict[str, _Flow] = {}
         #: Looks in a row at which a broker announced too much.
-        self._too_high: dict[tuple[Place, str], int] = {}
+        self._too_high: dict[tuple[LimitKey, str], int] = {}
         self._turn = 0
 
     def fault(self, report: UsageReport, now_ns: int) -> Verdict | None:
@@ -143,7 +145,7 @@ class Plausibility:
     def close_round(
         self,
         groups: Mapping[str, ResourceGroup],
-        split_of: Callable[[Place], Split | None],
+        split_of: Callable[[LimitKey], Split | None],
         heard: Heard,
     ) -> set[str]:
         """Check the announcements of the others on some of the groups that this broker follows.
@@ -199,7 +201,7 @@ class Plausibility:
             and heard.agreement.same_members(broker)
         )
 
-    def _count(self, place: Place, broker: str, *, too_high: bool) -> None:
+    def _count(self, place: LimitKey, broker: str, *, too_high: bool) -> None:
         looks = self._too_high.get((place, broker), 0)
         if not too_high:
             if looks:
@@ -212,7 +214,7 @@ class Plausibility:
             self.capped[place] = self.capped.get(place, frozenset()) | {broker}
             self.times_capped[broker] += 1
 
-    def _clear(self, place: Place, broker: str) -> None:
+    def _clear(self, place: LimitKey, broker: str) -> None:
         del self._too_high[place, broker]
         if place in self.capped:
             self.capped[place] -= {broker}

@@ -24,10 +24,10 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,
     GroupUsage,
-    Key,
     MonitoringClass,
     Rates,
     ResourceGroup,
+    TrafficKey,
     Unit,
     Usage,
     UsageReport,
@@ -62,10 +62,10 @@ class Reporter:
         self._raises = raises
         self._sequence = 0
         #: Ordered by sequence.
-        self._told: dict[Key, _Told] = {}
-        self._urgent: set[Key] = set()
+        self._told: dict[TrafficKey, _Told] = {}
+        self._urgent: set[TrafficKey] = set()
         #: Keys to repeat, with the number of rounds.
-        self._repeats: dict[Key, int] = {}
+        self._repeats: dict[TrafficKey, int] = {}
         #: Versions that identify no single definition.
         self._shared: frozenset[int] = frozenset()
         self._round_due = False
@@ -82,7 +82,7 @@ class Reporter:
         self._repeats.clear()
         self._complete_due = True
 
-    def require(self, key: Key) -> None:
+    def require(self, key: TrafficKey) -> None:
         """Report this group and class before the end of the round."""
         self._urgent.add(key)
         self._repeats[key] = self._settings.repeat_rounds
@@ -188,7 +188,7 @@ class Reporter:
         if complete:
             keys = everything
         usages: dict[str, dict[MonitoringClass, Usage]] = {}
-        listed: set[Key] = set()
+        listed: set[TrafficKey] = set()
         for key in sorted(keys, key=lambda key: (key[0], key[1].value)):
             if key[0] not in groups or meters.get(key) is None:
                 continue
@@ -241,13 +241,13 @@ class Reporter:
             leaving=True,
         )
 
-    def _since(self, listed: Collection[Key]) -> int:
+    def _since(self, listed: Collection[TrafficKey]) -> int:
         """Return the latest report that had news of a key that is not listed."""
         untouched = (told for key, told in reversed(self._told.items()) if key not in listed)
         latest = next(untouched, None)
         return 0 if latest is None else latest.sequence
 
-    def _changed(self, key: Key, usage: Usage, elapsed_ns: int) -> bool:
+    def _changed(self, key: TrafficKey, usage: Usage, elapsed_ns: int) -> bool:
         if key not in self._told:
             return True
         told = self._told[key].row.over(elapsed_ns)
@@ -268,7 +268,7 @@ class Reporter:
             or self._settings.moved(told.demand_of(unit), usage.demand_of(unit), limit)
         )
 
-    def _usage(self, meters: Meters, key: Key, limits: dict[str, Rates]) -> Usage:
+    def _usage(self, meters: Meters, key: TrafficKey, limits: dict[str, Rates]) -> Usage:
         meter = meters.get(key)
         assert meter is not None
         rates = limits.get(key[0], Rates())

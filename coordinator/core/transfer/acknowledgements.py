@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.splitting import reserve_in
-from coordinator.core.model import DIMENSIONS_OF, Key, ResourceGroup
+from coordinator.core.model import DIMENSIONS_OF, ResourceGroup, TrafficKey
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 
@@ -23,7 +23,7 @@ class Answers(NamedTuple):
     #: The newest report taken, by incarnation of the asker.
     sequences: Mapping[int, int]
     #: The keys that the answering report must list.
-    keys: Collection[Key]
+    keys: Collection[TrafficKey]
 
 
 def answers_to_all(
@@ -34,7 +34,7 @@ def answers_to_all(
 ) -> Answers:
     """Return the answers to all brokers whose raises wait for this one."""
     sequences: dict[int, int] = {}
-    keys: set[Key] = set()
+    keys: set[TrafficKey] = set()
     for peer in usage.askers():
         if asked := asked_by(peer, usage, groups, settings, forest):
             incarnation, sequence = usage.newest(peer)
@@ -49,7 +49,7 @@ def asked_by(
     groups: Mapping[str, ResourceGroup],
     settings: CoreSettings,
     forest: Forest,
-) -> set[Key]:
+) -> set[TrafficKey]:
     """Return the keys where a peer's raises wait for this broker: in a tree, of all its leaves."""
     return {
         (kin, key[1])
@@ -60,7 +60,7 @@ def asked_by(
 
 
 def _concerns(
-    key: Key,
+    key: TrafficKey,
     asker: str,
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],

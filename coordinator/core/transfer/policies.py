@@ -47,7 +47,7 @@ and about 10 per answer and report, while any broker raises; a member that died 
 raises in its groups until its session has ended.
 
 **strict**: the limit follows from this broker's books (escrow/books.py); a broker above its target gives,
-a broker below it waits for gifts. The limits in force never add up to more than the limit, whatever
+a broker below it waits for transfers. The limits in force never add up to more than the limit, whatever
 messages get lost and whichever brokers are cut off. Price: a dead broker's share returns later, and
 without ZooKeeper nothing passes.
 

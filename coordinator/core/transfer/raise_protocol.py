@@ -24,10 +24,11 @@ from coordinator.core.invariants import holds
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,
-    Key,
+    LimitKey,
     Member,
     Rates,
     ResourceGroup,
+    TrafficKey,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
@@ -90,12 +91,12 @@ class Raises:
 
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
-        self._raises: dict[tuple[str, Dimension], _Raise] = {}
+        self._raises: dict[LimitKey, _Raise] = {}
         self._answers: dict[str, _Answer] = {}
         #: The earliest ``again_ns``.
         self._next_ns: int | None = None
         #: Keys with a ceiling that was given up; the others wait to hear of it.
-        self._withdrawn: set[Key] = set()
+        self._withdrawn: set[TrafficKey] = set()
 
     def restart(self) -> None:
         """Begin a new incarnation, which has announced nothing and has no answers."""
@@ -107,12 +108,12 @@ class Raises:
         """Return the groups with a pending raise."""
         return {group for group, _ in self._raises}
 
-    def keys(self) -> set[Key]:
+    def keys(self) -> set[TrafficKey]:
         """Return the keys that the next report must list."""
         waiting = {(group, dimension.monitoring_class) for group, dimension in self._raises}
         return waiting | self._withdrawn
 
-    def ceilings(self, key: Key) -> tuple[int | None, int | None]:
+    def ceilings(self, key: TrafficKey) -> tuple[int | None, int | None]:
         """Return the ceilings to announce for messages and bytes; None where no raise is pending."""
         messages, bytes_ = DIMENSIONS_OF[key[1]]
         return self._ceiling(key[0], messages), self._ceiling(key[0], bytes_)

@@ -22,11 +22,17 @@ from collections.abc import Set as AbstractSet
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.splitting import reserve_in
-from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 
-Capped = Mapping[tuple[str, Dimension], AbstractSet[str]]
+Capped = Mapping[LimitKey, AbstractSet[str]]
 
 
 class TreeRoom:
@@ -59,7 +65,7 @@ class TreeRoom:
         self._splits = splits
         self._capped = capped
         self._settings = settings
-        self._held: dict[tuple[str, Dimension], int] = {}
+        self._held: dict[LimitKey, int] = {}
 
     def peers(self, group: str, monitoring_class: MonitoringClass) -> set[str]:
         """Return the other brokers that take part in any leaf of a group's tree."""

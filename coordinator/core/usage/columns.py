@@ -19,7 +19,7 @@ from struct import Struct
 from typing import overload
 from zlib import crc32
 
-from coordinator.core.model import GroupUsage, Key, MonitoringClass, Usage
+from coordinator.core.model import GroupUsage, MonitoringClass, TrafficKey, Usage
 
 COUNTS = (
     "messages", "bytes", "messages_throttled_permille", "bytes_throttled_permille", "participants",
@@ -83,7 +83,7 @@ class UsageColumns:
         )
 
     @cached_property
-    def raises(self) -> frozenset[Key]:
+    def raises(self) -> frozenset[TrafficKey]:
         """Return the keys with an announced raise."""
         ceilings = [self.fields[name] for name in ("messages_ceiling", "bytes_ceiling")]
         return frozenset(

@@ -30,7 +30,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from coordinator.core.invariants import holds
-from coordinator.core.model import NANOS_PER_SECOND, Key, Member, MonitoringClass, UsageReport
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Member,
+    MonitoringClass,
+    TrafficKey,
+    UsageReport,
+)
 from coordinator.core.usage.agreement import MODULUS
 from coordinator.core.usage.columns import ColumnEntries
 from coordinator.core.usage.rows import UsageRow, UsageRows
@@ -81,7 +87,7 @@ class _Sender:
         default_factory=lambda: {of: UsageRows(of) for of in MonitoringClass}
     )
     #: Where it announced a ceiling in the newest report.
-    raises: frozenset[Key] = frozenset()
+    raises: frozenset[TrafficKey] = frozenset()
 
 
 class UsageMap:
@@ -187,7 +193,7 @@ class UsageMap:
         rows = () if sender is None else sender.rows.values()
         return set[str]().union(*(of.groups() for of in rows))
 
-    def raises(self, broker: str) -> frozenset[Key]:
+    def raises(self, broker: str) -> frozenset[TrafficKey]:
         """Return the keys where a member announced ceilings in its newest report."""
         sender = self._senders.get(broker) if broker in self._members else None
         return frozenset() if sender is None else sender.raises
@@ -386,9 +392,9 @@ def _taking_part(report: UsageReport) -> set[str]:
     }
 
 
-def _raises(report: UsageReport) -> frozenset[Key]:
+def _raises(report: UsageReport) -> frozenset[TrafficKey]:
     if isinstance(report.groups, ColumnEntries):
-        return frozenset[Key]().union(*(of.raises for of in report.groups.columns.values()))
+        return frozenset[TrafficKey]().union(*(of.raises for of in report.groups.columns.values()))
     return frozenset(
         (entry.group, monitoring_class)
         for entry in report.groups

@@ -20,6 +20,7 @@ from coordinator.core.model import (
     NamespaceKey,
     Rates,
     Traffic,
+    TrafficKey,
 )
 from coordinator.core.owners import ANONYMOUS, group_of_role, subscription_key
 from coordinator.core.topics import TopicName, names_scalable
@@ -182,12 +183,12 @@ class GroupTable:
         group = self.attachments.clusters.get(cluster)
         return () if group is None else (self.group(group),)
 
-    def passed_totals(self) -> dict[tuple[str, MonitoringClass], tuple[int, int]]:
+    def passed_totals(self) -> dict[TrafficKey, tuple[int, int]]:
         """Return the messages and bytes that passed since the start, exempt ones included.
 
         By ``tenant/namespace`` and class.
         """
-        totals: dict[tuple[str, MonitoringClass], tuple[int, int]] = {}
+        totals: dict[TrafficKey, tuple[int, int]] = {}
         self.roles.settle()
         self.namespaces.add_totals(totals)
         self.replicated.add_totals(totals)

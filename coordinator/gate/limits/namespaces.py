@@ -17,7 +17,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
+from coordinator.core.model import (
+    MonitoringClass,
+    NamespaceKey,
+    NamespaceTraffic,
+    TrafficKey,
+)
 from coordinator.gate.limits.counters import Stopwatch
 
 NAMESPACES_MAX: Final = 10_000
@@ -116,7 +121,7 @@ class Namespaces:
         collected = (counter.collect(now_ns) for counter in counters)
         return tuple(traffic for traffic in collected if traffic is not None)
 
-    def add_totals(self, totals: dict[tuple[str, MonitoringClass], tuple[int, int]]) -> None:
+    def add_totals(self, totals: dict[TrafficKey, tuple[int, int]]) -> None:
         """Add the messages and bytes that passed since the start, by ``tenant/namespace`` and class.
 
         A namespace whose counter was forgotten starts from zero again; the row `FORGOTTEN` has how often

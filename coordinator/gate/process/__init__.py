@@ -5,8 +5,8 @@ groups, the reading of backlogs, the writing of a file. Threads share one interp
 separate the two; processes do. Limits go in and counts come out, and the two share nothing else::
 
     coordinator                                  gate
-    GateProcess  -- told: limits, attachments -> Keeper -> Gate
-    (handle.py)  -- asked: counts, figures ---->  (keeper.py)
+    GateProcess  -- told: limits, attachments -> GateServer -> Gate
+    (handle.py)  -- asked: counts, figures ---->      (server.py)
                  <- answers; participants,
                     traffic that resumes ------
 

@@ -12,8 +12,8 @@ import sys
 
 import uvloop
 
-from coordinator.gate.process.keeper import serve
 from coordinator.gate.process.liveness import answer_liveness
+from coordinator.gate.process.server import serve
 
 if __name__ == "__main__":
     # The coordinator handles signals, even those sent to both processes, and ends this one.

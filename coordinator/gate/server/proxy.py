@@ -19,10 +19,10 @@ from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.handling import Handling
 from coordinator.core.model import (
     Attachments,
-    MonitoringClass,
     NamespaceTraffic,
     Rates,
     Traffic,
+    TrafficKey,
 )
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
@@ -269,7 +269,7 @@ class Gate:
         self._groups.roles.settle()
         return self._groups.namespaces.collect(self._now_ns())
 
-    def passed_totals(self) -> dict[tuple[str, MonitoringClass], tuple[int, int]]:
+    def passed_totals(self) -> dict[TrafficKey, tuple[int, int]]:
         """Return the messages and bytes that passed since the start, by namespace and class."""
         return self._groups.passed_totals()
 

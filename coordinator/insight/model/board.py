@@ -15,7 +15,10 @@ from typing import NamedTuple
 
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+)
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage.rows import UsageRow
 from coordinator.insight.model.series import SampleSeries, SeriesView
@@ -91,7 +94,7 @@ class Board:
 
     def __init__(self) -> None:
         self._rows: dict[str, GroupRow] = {}
-        self._series: dict[tuple[str, Dimension], SampleSeries] = {}
+        self._series: dict[LimitKey, SampleSeries] = {}
         self._kept_samples = KEPT_SAMPLES
 
     @property

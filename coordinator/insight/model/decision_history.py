@@ -19,7 +19,10 @@ from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.splitting import Binding
 from coordinator.core.decisions import Decision
-from coordinator.core.model import Dimension
+from coordinator.core.model import (
+    Dimension,
+    LimitKey,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import explain
@@ -31,8 +34,6 @@ MAX_CELLS = 200_000
 
 WITNESSES = 16
 _MIN_DECISIONS = 4
-
-_Key = tuple[str, Dimension]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ class DecisionHistory:
     """The past decisions of one sidecar on its own limits."""
 
     def __init__(self) -> None:
-        self._kept: dict[_Key, deque[PastDecision]] = {}
+        self._kept: dict[LimitKey, deque[PastDecision]] = {}
         #: The outlines of the newest entries.
-        self._outlines: dict[_Key, _Outline] = {}
+        self._outlines: dict[LimitKey, _Outline] = {}
         self._room = KEPT_DECISIONS
         self._next = 0
 
@@ -120,7 +121,7 @@ class DecisionHistory:
         kept = self._kept.get((group, dimension), ())
         return next((past for past in reversed(kept) if past.seen_ns <= when_ns), None)
 
-    def _seen(self, state: CoordinatorState, key: _Key, now_ns: int) -> PastDecision:
+    def _seen(self, state: CoordinatorState, key: LimitKey, now_ns: int) -> PastDecision:
         found = explain.explain(state, *key, None, now_ns)
         shown = replace(found, wants=_witnesses(found.wants, found.broker))
         self._next += 1
@@ -137,7 +138,7 @@ class _Outline:
     participants: int | None
 
     @classmethod
-    def of(cls, decision: Decision, state: CoordinatorState, key: _Key) -> _Outline:
+    def of(cls, decision: Decision, state: CoordinatorState, key: LimitKey) -> _Outline:
         """Return the outline of a decision in force."""
         group, dimension = key
         return cls(

@@ -15,8 +15,8 @@ from typing import Final
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Dimension,
-    Key,
     Traffic,
+    TrafficKey,
     Unit,
 )
 from coordinator.insight.model.answer import answer
@@ -75,7 +75,7 @@ class TrafficSeconds:
     """Traffic of this broker by group, class and second."""
 
     def __init__(self) -> None:
-        self._tracks: dict[Key, _Track] = {}
+        self._tracks: dict[TrafficKey, _Track] = {}
 
     def add(self, counted: Iterable[Traffic], now_ns: int) -> None:
         """Add the gate's counts since the last call, all of them to the present second."""

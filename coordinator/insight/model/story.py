@@ -40,9 +40,10 @@ from coordinator.core.model import (
     NANOS_PER_SECOND,
     Dimension,
     EscrowRecord,
-    Key,
+    LimitKey,
     Member,
     ResourceGroup,
+    TrafficKey,
     redefined,
 )
 from coordinator.core.settings import CoreSettings
@@ -59,8 +60,6 @@ MAX_CELLS = 20_000
 
 MAX_TOLD = 100
 """Events in one story, unless more are asked for."""
-
-_Place = tuple[str, Dimension]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +160,9 @@ class StimulusLog:
         self._groups: dict[str, ResourceGroup] = {}
         self._records: dict[str, EscrowRecord] = {}
         #: Where clients waited in the last closed round.
-        self._waiting: set[Key] = set()
+        self._waiting: set[TrafficKey] = set()
         #: The last decision that was kept of each limit.
-        self._told: dict[_Place, tuple[Binding, int | None]] = {}
+        self._told: dict[LimitKey, tuple[Binding, int | None]] = {}
 
     def __len__(self) -> int:
         """Return the number of events kept."""

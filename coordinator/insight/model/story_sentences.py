@@ -20,7 +20,7 @@ from coordinator.core.events import (
     UsageReportReceived,
 )
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension, Key, MonitoringClass, Unit
+from coordinator.core.model import Dimension, MonitoringClass, TrafficKey, Unit
 from coordinator.core.settings import CoreSettings
 from coordinator.insight.model.sentences import sentence_of
 
@@ -159,7 +159,7 @@ def event_sentence(event: Event, own: str) -> str:  # noqa: PLR0911  # one row p
             return f"{own} handled {type(event).__name__}."
 
 
-def backlog_sentence(key: Key, began: bool, held_permille: int, rates: Sequence[int]) -> str:  # noqa: FBT001
+def backlog_sentence(key: TrafficKey, began: bool, held_permille: int, rates: Sequence[int]) -> str:  # noqa: FBT001
     """Return that clients of a group began or ceased to wait.
 
     Args:

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.model import (
+    MonitoringClass,
+    Traffic,
+    TrafficKey,
+)
 
 
 @dataclass(slots=True)
@@ -29,7 +33,7 @@ class TrafficTotals:
     """Totals by group and class; one that was never counted is zero."""
 
     def __init__(self) -> None:
-        self._totals: dict[tuple[str, MonitoringClass], TrafficTotal] = {}
+        self._totals: dict[TrafficKey, TrafficTotal] = {}
 
     def add(self, counted: Iterable[Traffic]) -> None:
         """Add the gate's counts since the last call."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic, Traffic
+from coordinator.core.model import (
+    MonitoringClass,
+    NamespaceKey,
+    NamespaceTraffic,
+    Traffic,
+    TrafficKey,
+)
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.group import NativeGroup
 from coordinator.native.engine.sets import GroupSet
@@ -16,7 +22,7 @@ def of_groups(natives: Iterable[NativeGroup], now_ns: int) -> tuple[Traffic, ...
     A native group stands for several groups: what passed counts for all, what was held back only for
     those whose limit is its part.
     """
-    sums: dict[tuple[str, MonitoringClass], list[int]] = {}
+    sums: dict[TrafficKey, list[int]] = {}
     for native in natives:
         for monitoring_class, row in native.taken(now_ns):
             for group in native.groups:

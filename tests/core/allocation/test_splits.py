@@ -19,6 +19,7 @@ from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     Dimension,
     GroupUsage,
+    LimitKey,
     Member,
     MonitoringClass,
     Rates,
@@ -100,7 +101,7 @@ def test_decisions_are_the_same_all_at_once_and_one_by_one(seed: int, lifecycle:
 
     def decided(
         batches: list[list[str]],
-    ) -> tuple[dict[str, Rates], dict[tuple[str, Dimension], Decision]]:
+    ) -> tuple[dict[str, Rates], dict[LimitKey, Decision]]:
         decider = Decider(SETTINGS, Escrow(SETTINGS), Lease(SETTINGS), Raises(SETTINGS), {})
         for names in batches:
             decider.mark(names)

@@ -17,12 +17,12 @@ from coordinator.core.escrow.books import (
     Books,
     BooksBroken,
     claim,
-    gifts,
     in_dimension,
     limit_of,
     of_dimension,
     parts_for,
     total,
+    transfers,
 )
 from coordinator.core.model import Account, Closure, Dimension, EscrowRecord, Parts
 
@@ -51,7 +51,7 @@ def held(books: Books) -> int:
 
 
 def test_what_is_given_is_gone_before_it_arrives() -> None:
-    """A gift under way has no owner; it arrives once, in any order of reports and repeats."""
+    """A transfer under way has no owner; it arrives once, in any order of reports and repeats."""
     giver, receiver = Books(A, record()), Books(B, record())
     giver.issue(B, some(100))
     first = giver.issued()[B]
@@ -109,7 +109,7 @@ def test_the_heir_gets_what_the_dead_held_and_what_was_under_way() -> None:
 
 
 def test_what_passed_with_the_dead_is_known_when_the_survivor_dies_too() -> None:
-    """The survivor b lives on c's gift; when b dies as well, a inherits that too and no part is lost."""
+    """The survivor b lives on c's transfer; when b dies, too, a inherits that and no part is lost."""
     a, b, c = (Books(account, record(c=200)) for account in (A, B, C))
     c.issue(B, some(200))
     b.receive(C, some(200))
@@ -134,7 +134,7 @@ def test_members_that_disagree_about_the_dead_inherit_nothing() -> None:
 
 
 def test_figures_that_cannot_be_are_not_inherited() -> None:
-    """A survivor claims more gifts from the dead account than it had."""
+    """A survivor claims more transfers from the dead account than it had."""
     a, b = Books(A, record(c=10)), Books(B, record(c=10))
     b.receive(C, some(11))
     a.close(C)
@@ -172,7 +172,7 @@ def test_gifts_never_exceed_the_surplus_nor_all_together_the_need(
     whole = max(1, sum(targets), sum(shares))
     wanted = {name: limit * t // whole for name, t in zip("abc", targets, strict=True)}
     holdings = {name: TOTAL * s // whole for name, s in zip("abc", shares, strict=True)}
-    given_by = {name: gifts(limit, name, wanted, holdings) for name in "abc"}
+    given_by = {name: transfers(limit, name, wanted, holdings) for name in "abc"}
     for name, presents in given_by.items():
         left = holdings[name] - sum(presents.values())
         assert not presents or left >= parts_for(wanted[name], limit)
@@ -185,10 +185,10 @@ def test_the_needy_get_what_all_the_others_have_too_much() -> None:
     targets = {"a": 334, "b": 333, "c": 333}
     holdings = {"a": TOTAL * 9 // 10, "b": TOTAL // 10, "c": 0}
 
-    presents = gifts(1000, "a", targets, holdings)
+    presents = transfers(1000, "a", targets, holdings)
     assert limit_of(holdings["b"] + presents["b"], 1000) == 333
     assert limit_of(presents["c"], 1000) == 333
-    assert gifts(1000, "b", targets, holdings) == {}
+    assert transfers(1000, "b", targets, holdings) == {}
 
 
 # Every order of a few steps, on the books alone.

@@ -125,7 +125,7 @@ def test_a_dead_brokers_share_returns_within_a_round_of_its_removal(
 
 
 def test_the_death_of_the_heir_is_inherited_too(cluster: WatchedCluster) -> None:
-    """b1 founded the books; b2 inherits, and once more when b1 has come and gone again."""
+    """b1 began the books; b2 inherits, and once more when b1 has come and gone again."""
     settle(cluster, 5000, 5000, 5000)
     for _ in range(2):
         cluster.kill("b1")

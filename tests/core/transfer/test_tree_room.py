@@ -10,6 +10,7 @@ from coordinator.core.allocation.splits import Splits
 from coordinator.core.model import (
     Dimension,
     GroupUsage,
+    LimitKey,
     Member,
     MonitoringClass,
     Rates,
@@ -41,7 +42,7 @@ class Reports:
     """The reports of the others, by broker and group: the limit in force, and the ceiling."""
 
     held: dict[tuple[str, str], tuple[int | None, int | None]] = field(default_factory=dict)
-    capped: dict[tuple[str, Dimension], frozenset[str]] = field(default_factory=dict)
+    capped: dict[LimitKey, frozenset[str]] = field(default_factory=dict)
     settings: CoreSettings = SETTINGS
 
     def room(self, name: str, **own: int) -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
+from coordinator.core.model import (
+    MonitoringClass,
+    NamespaceKey,
+    NamespaceTraffic,
+    TrafficKey,
+)
 from coordinator.gate.limits.namespaces import FORGOTTEN, OTHERS, Namespaces
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, TOPIC, Bench
@@ -134,7 +139,7 @@ def test_the_totals_of_a_namespace_are_those_of_all_its_groups_by_class() -> Non
     for counted in (key("1"), key("1", "g"), key("1", monitoring_class=DISPATCH)):
         counter = namespaces.counter(counted)
         counter.messages, counter.bytes = 2, 20
-    totals: dict[tuple[str, MonitoringClass], tuple[int, int]] = {}
+    totals: dict[TrafficKey, tuple[int, int]] = {}
     namespaces.add_totals(totals)
     assert totals == {("tenant/1", PUBLISH): (4, 40), ("tenant/1", DISPATCH): (2, 20)}
 

@@ -150,7 +150,7 @@ async def test_the_level_of_the_log_is_told(capfd: pytest.CaptureFixture[str]) -
 
 SAYS_SO = """
 import sys
-import coordinator.gate.process.keeper
+import coordinator.gate.process.server
 print([name for name in (
     "coordinator.core.state", "coordinator.runtime.release", "httpx", "importlib.metadata", "kazoo",
     "pulsar",

@@ -62,9 +62,9 @@ async def _serve(
     channel.send(Answer(0))
     keep_what_is_loaded()
     gate.watch_traffic(lambda: channel.send(TrafficResumed()))
-    keeper = Keeper(channel, gate, log_level, end, config.zookeeper_session_timeout_seconds)
+    server = GateServer(channel, gate, log_level, end, config.zookeeper_session_timeout_seconds)
     try:
-        await keeper.run()
+        await server.run()
     finally:
         await gate.close()
 
@@ -86,7 +86,7 @@ class _Listener:
         self._channel.send(ParticipantsChanged(group, monitoring_class, count))
 
 
-class Keeper:
+class GateServer:
     """Carries out the coordinator's calls.
 
     Args:

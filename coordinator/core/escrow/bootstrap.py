@@ -1,8 +1,8 @@
 """A group's first escrow record: every broker starts from the limit that it announces.
 
 A group that becomes strict while in use thereby goes on as it was, and no broker starts from nothing. A
-root of a tree starts from the limits of all its leaves. The founder gets the parts that no broker
-announces. All four dimensions are founded at once, limited or not, so that a limit that is added later
+root of a tree starts from the limits of all its leaves. The creator gets the parts that no broker
+announces. All four dimensions begin at once, limited or not, so that a limit that is added later
 finds its books.
 """
 
@@ -25,10 +25,10 @@ from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 
 
-def found(
+def first_record(
     group: ResourceGroup,
     leaves: Sequence[ResourceGroup],
-    founder: Account,
+    creator: Account,
     members: Mapping[str, Member],
     usage: UsageMap,
     settings: CoreSettings,
@@ -38,7 +38,7 @@ def found(
     Args:
         group: the group.
         leaves: the groups whose traffic takes from its limit: itself, or the leaves of its tree.
-        founder: the member that gets the parts that no broker announces to hold.
+        creator: the member that gets the parts that no broker announces to hold.
         members: all live brokers.
         usage: their announcements.
         settings: the reserve that silent members are assumed to hold.
@@ -46,7 +46,7 @@ def found(
     bases: dict[Account, Parts] = {}
     for dimension in Dimension:
         for name, parts in _shares(
-            group, leaves, dimension, founder, members, usage, settings
+            group, leaves, dimension, creator, members, usage, settings
         ).items():
             account = Account(name, members[name].incarnation)
             bases[account] = add(bases.get(account, NOTHING), in_dimension(dimension, parts))
@@ -57,7 +57,7 @@ def _shares(
     group: ResourceGroup,
     leaves: Sequence[ResourceGroup],
     dimension: Dimension,
-    founder: Account,
+    creator: Account,
     members: Mapping[str, Member],
     usage: UsageMap,
     settings: CoreSettings,
@@ -70,5 +70,5 @@ def _shares(
     if sum(announced.values()) >= limit:
         return apportion(TOTAL, announced)
     shares = {name: rate * TOTAL // limit for name, rate in announced.items()}
-    shares[founder.broker] += TOTAL - sum(shares.values())
+    shares[creator.broker] += TOTAL - sum(shares.values())
     return shares
