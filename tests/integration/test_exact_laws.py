@@ -49,10 +49,11 @@ class ScriptedGroup:
         self.name = f"scripted-{next(_numbers)}"
 
     def limit(self, limit: int, **settings: object) -> None:
-        """Create or change the group."""
+        """Create or change the group; a new one is then known to every sidecar."""
         body = {f"{self._class.lower()}RateInMsgs": limit, **settings}
         url = f"{self._sidecars.admin_url('broker-1')}/admin/v2/resourcegroups/{self.name}"
         self._http.put(url, json=body).raise_for_status()
+        eventually(lambda: all(map(self._is_known_at, BROKERS)), f"all know {self.name}")
 
     def wants(self, *demands: int) -> None:
         """Have each broker's clients want this many messages a second; the last may have none."""
@@ -84,6 +85,10 @@ class ScriptedGroup:
             own = next(row["limits"] for row in rows if row["broker"] == broker)
             limits.append(own[f"{self._class.lower()}RateInMsgs"])
         return limits
+
+    def _is_known_at(self, broker: str) -> bool:
+        url = f"{self._sidecars.admin_url(broker)}/quota/v1/usage/{self.name}"
+        return self._http.get(url).is_success
 
     def _rounds(self) -> Sequence[int]:
         return [self._get(broker, "/quota/v1/health")["round"] for broker in BROKERS]

@@ -61,6 +61,14 @@ class World:
         url = self.sidecars.admin_url("broker-2")
         path = f"/admin/v2/namespaces/{self.namespace}/resourcegroup/{self.group}"
         self.http.post(url + path).raise_for_status()
+        eventually(lambda: all(map(self._knows_the_group, self.topic_of)), "all know the group")
+
+    def _knows_the_group(self, name: str) -> bool:
+        url = f"{self.sidecars.admin_url(name)}/quota/v1/usage/{self.group}"
+        try:
+            return self.http.get(url).is_success
+        except httpx.TransportError:  # a sidecar that is dead need not know
+            return True
 
     def put(self, path: str, body: object, at: str) -> None:
         """PUT to a sidecar's admin API."""
