@@ -58,9 +58,7 @@ _VANISHED = " (retention or a compaction deleted it while it was read: run the j
 _REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
 
 
-def session(
-    name: str, cores: int = 2, *, quick: bool = False, rows: int = 0, endless: bool = False
-) -> SparkSession:
+def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) -> SparkSession:
     """The running session, or a new one.
 
     Under spark-submit its master and memory hold; alone it is local, with these cores and 2 GiB.
@@ -71,7 +69,6 @@ def session(
         quick: a local session for little input: starts sooner, computes slower. Of a running session
             only the number of partitions changes.
         rows: of the input of a local session, as far as known.
-        endless: the job does not end by itself, so that its log must not grow with time.
     """
     builder = SparkSession.builder.appName(name)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
@@ -88,7 +85,7 @@ def session(
             builder = builder.config("spark.driver.extraJavaOptions", _QUICK)
         for key, value in _LOCAL_SETTINGS.items():
             builder = builder.config(key, value)
-        return _started(builder, "ERROR" if endless else "WARN")
+        return _started(builder)
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
@@ -101,7 +98,7 @@ def session_for(name: str, cores: int, *places: StorePlace | None) -> SparkSessi
     return session(name, cores)
 
 
-def _started(builder: SparkSession.Builder, level: str) -> SparkSession:
+def _started(builder: SparkSession.Builder) -> SparkSession:
     """The running session, or a new one whose JVM writes to a log file what it would say on stderr."""
     if SparkSession.getActiveSession() is not None:
         return builder.getOrCreate()
@@ -119,7 +116,7 @@ def _started(builder: SparkSession.Builder, level: str) -> SparkSession:
         os.dup2(terminal, 2)
         os.close(terminal)
         os.close(descriptor)
-    made.sparkContext.setLogLevel(level)
+    made.sparkContext.setLogLevel("WARN")
     return made
 
 
@@ -131,7 +128,7 @@ def _remove(log: str) -> None:
 def computing(spark: SparkSession, failure: str) -> Iterator[None]:
     """Turn Spark's failures over its input into refusals of that input; leave nothing cached.
 
-    What a stream's own code refuses comes back through the JVM, as a line of a traceback.
+    What code in Spark's Python workers refuses comes back through the JVM, as a line of a traceback.
 
     Args:
         spark: the session.

@@ -47,11 +47,8 @@ _CLOUD = "org.apache.spark.internal.io.cloud"
 _COMMITS = {
     "spark.sql.sources.commitProtocolClass": f"{_CLOUD}.PathOutputCommitProtocol",
     "spark.sql.parquet.output.committer.class": f"{_CLOUD}.BindingParquetOutputCommitter",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        f"{_CLOUD}.AbortableStreamBasedCheckpointFileManager"
-    ),
 }
-"""Files of a table appear when its job is committed; a checkpoint's file when its upload ends."""
+"""Files of a table appear when its job is committed."""
 
 
 class StoreFailure(OSError):
@@ -114,7 +111,7 @@ def store_of(place: StorePlace, spark: SparkSession | None = None) -> Store:
 
 
 def output_store(place: StorePlace, spark: SparkSession) -> Store:
-    """The store of a place, and Spark told how tables and checkpoints are written there.
+    """The store of a place, and Spark told how tables are written there.
 
     Raises:
         StoreFailure: no client of Hadoop's knows it, or Spark lacks what it takes to write there.

@@ -3,28 +3,57 @@
 Run as ``pulsar-quota rollup DIR --out DIR`` or with spark-submit. Usage by group and dimension goes to
 ``hours/date=YYYY-MM-DD``, usage by tenant, namespace and group to ``namespaces/date=YYYY-MM-DD``, usage
 by tree of groups to ``trees/date=YYYY-MM-DD``, the forecast to ``forecast``; days.py says how often days
-are written, what a forecast is worth, and how the job ends.
+are written, and forecast.py what a forecast is worth.
+
+Exit codes: 0 done; 1 done, but files were skipped; 2 wrong use, or input of which nothing can be made.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs.claims import writing
-from spark_jobs.days import DaysOutcome, Job, forecast, foretold, write_days
-from spark_jobs.intake import FileIntake, read
-from spark_jobs.places import StorePlace
-from spark_jobs.session import computing
-from spark_jobs.tables import REQUIRED
+from spark_jobs.days import write_days
+from spark_jobs.forecast import forecast
+from spark_jobs.intake import FileIntake, examine, read
+from spark_jobs.places import StorePlace, place_of
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.session import computing, session, session_for
 from spark_jobs.timeline import THROTTLED, limits_over_time
 from spark_jobs.trees import tree_hours
 
 GROUP = ("resource_group", "dimension")
 """The columns that name a limit."""
+ROWS_MAX = 2_000
+"""Lines of a forecast that are shown; the Parquet file has all of them."""
+
+_LINE = "{resource_group:<16} {dimension:<20} {hours:>6} {used:>7} {per_day:>9}  {reached}"
+_TITLES = {
+    "resource_group": "group", "dimension": "dimension", "hours": "hours", "used": "used",
+    "per_day": "per day", "reached": "80 % is reached",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RollUpOutcome:
+    """Days that were written: how many there are now, the forecast line by line, and how it ends."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    days: int
+    warnings: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 when nothing was left out."""
+        return 1 if self.warnings else 0
 
 
 def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:
@@ -110,7 +139,7 @@ def namespace_hours(namespaces: DataFrame) -> DataFrame:
     )
 
 
-def roll_up(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> DaysOutcome:
+def roll_up(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> RollUpOutcome:
     """Write the hours of every recorded day, and the forecast from all hours that were ever written.
 
     Raises:
@@ -131,7 +160,14 @@ def roll_up(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> 
             used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
         else:
             used = written
-        return foretold(intake, written, forecast(used, GROUP), target / "forecast")
+        lines = forecast(used, GROUP).persist()
+        lines.coalesce(1).write.mode("overwrite").parquet((target / "forecast").for_spark)
+        ordered = lines.orderBy(F.desc_nulls_last("used"), "dimension", "resource_group")
+        return RollUpOutcome(
+            rows=tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect()),
+            days=written.select("date").distinct().count(),
+            warnings=intake.warnings,
+        )
 
 
 def _parents(of_trees: DataFrame) -> DataFrame:
@@ -140,14 +176,60 @@ def _parents(of_trees: DataFrame) -> DataFrame:
     return of_trees.join(parents, "resource_group", "left_semi").select(*GROUP, "hour", "used")
 
 
-JOB = Job(
-    "rollup",
-    REQUIRED,
-    roll_up,
-    layout="{resource_group:<16} {dimension:<20} {hours:>6} {used:>7} {per_day:>9}  {reached}",
-    titles={"resource_group": "group", "dimension": "dimension", "hours": "hours"},
-)
+def produce(
+    directory: Path | StorePlace | str,
+    out: Path | StorePlace | str,
+    *,
+    cluster: str | None = None,
+    cores: int = 2,
+) -> RollUpOutcome:
+    """Do it with a session of its own.
+
+    Raises:
+        RefusedInput: nothing can be made of the directory.
+        OSError: the output cannot be written.
+    """
+    name, place, target = "pulsar-quota rollup", place_of(directory), place_of(out)
+    started = session_for(name, cores, place, target)
+    # Refuses before a session is started, if it can.
+    intake = examine(place, cluster, spark=started)
+    return roll_up(session(name, cores), intake, target)
+
+
+def text(outcome: RollUpOutcome) -> str:
+    """The forecast as a table for a terminal."""
+    lines = (_LINE.format_map(_for_people(row)) for row in outcome.rows)
+    warnings = (f"warning: {warning}" for warning in outcome.warnings)
+    return "\n".join([_LINE.format_map(_TITLES), *lines, *warnings])
+
+
+def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **row,
+        "used": "-" if row["used"] is None else f"{row['used']:.1%}",
+        "per_day": "-" if row["per_day"] is None else f"{row['per_day']:+.2%}",
+        "reached": "-" if row["reached"] is None else f"{row['reached']:%Y-%m-%d %H:%M}",
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point for spark-submit."""
+    parser = argparse.ArgumentParser(prog="usage_rollup", description=__doc__)
+    parser.add_argument("directory", help="what the sidecars recorded")
+    parser.add_argument("--out", required=True, help="where the hours go")
+    parser.add_argument("--cluster", help="this cluster's files only")
+    options = parser.parse_args(arguments)
+    try:
+        outcome = produce(options.directory, options.out, cluster=options.cluster)
+    except RefusedInput as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
+        return 1
+    sys.stdout.write(f"{text(outcome)}\n")
+    return outcome.exit_code
 
 
 if __name__ == "__main__":
-    sys.exit(JOB.main())
+    sys.exit(main())

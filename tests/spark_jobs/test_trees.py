@@ -24,7 +24,7 @@ from spark_jobs.intake import examine
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.trees import tree_hours
-from spark_jobs.usage_rollup import JOB, roll_up
+from spark_jobs.usage_rollup import roll_up, text
 from spark_jobs.what_if import ask
 from tests.simulation.tree_scenarios import LIMIT, idle_guarantee
 from tests.spark_jobs import plain
@@ -50,7 +50,7 @@ def hours(
     """The written hour of every group, by name."""
     out = tmp_path_factory.mktemp("usage")
     outcome = roll_up(spark, examine(recorded), out)
-    assert "shop" in JOB.text(outcome), "a parent is foretold as well"
+    assert "shop" in text(outcome), "a parent is foretold as well"
     rows = spark.read.parquet(str(out / "trees")).where(F.col("dimension") == MESSAGES).collect()
     return {row["resource_group"]: row.asDict() for row in rows}
 

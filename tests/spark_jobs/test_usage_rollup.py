@@ -12,11 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
-from spark_jobs.days import forecast
+from spark_jobs.forecast import forecast
 from spark_jobs.intake import examine
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import SCHEMAS
-from spark_jobs.usage_rollup import GROUP, JOB, namespace_hours, roll_up
+from spark_jobs.usage_rollup import (
+    GROUP,
+    RollUpOutcome,
+    main,
+    namespace_hours,
+    produce,
+    roll_up,
+    text,
+)
 from tests.adapters.recorder.world import Recording
 from tests.spark_jobs.intake_of import required
 from tests.spark_jobs.plain import read
@@ -197,11 +205,27 @@ def test_nothing_is_foretold_that_the_hours_do_not_show(
 
 def test_the_answer_names_the_group(spark: SparkSession, story: Path, tmp_path: Path) -> None:
     """A line per limited dimension."""
-    assert "orders" in JOB.text(roll_up(spark, examine(story), tmp_path))
+    assert "orders" in text(roll_up(spark, examine(story), tmp_path))
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """Nothing is written for it."""
     with pytest.raises(RefusedInput):
-        JOB.produce(tmp_path, tmp_path / "out")
+        produce(tmp_path, tmp_path / "out")
+    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_a_forecast_is_shown_in_columns() -> None:
+    """Titles stand above their columns; an unknown value is a dash; warnings come last."""
+    known = {"used": 0.7512, "per_day": 0.0123, "reached": datetime(2026, 12, 1, 9, 30)}  # noqa: DTZ001 - as Spark gives it
+    orders = {"resource_group": "orders", "dimension": MESSAGES, "hours": 240} | known
+    returns = {"resource_group": "returns", "dimension": "dispatchRateInBytes", "hours": 1}
+    rows = (orders, returns | dict.fromkeys(known))
+    shown = """\
+group            dimension             hours    used   per day  80 % is reached
+orders           publishRateInMsgs       240   75.1%    +1.23%  2026-12-01 09:30
+returns          dispatchRateInBytes       1       -         -  -
+warning: late"""
+
+    assert text(RollUpOutcome(rows, 1, ("late",))) == shown

@@ -1,4 +1,4 @@
-"""The common part of the commands that start Spark: options, failures, and the report of days.
+"""The common part of the commands that start Spark: options and failures.
 
 Spark is an extra and takes seconds to load, so a command imports its job within ``spark_job``.
 """
@@ -7,21 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import echo, print_json
-from coordinator.cli.session import session_of
-
-if TYPE_CHECKING:
-    from spark_jobs.days import DaysOutcome, Job
 
 Recorded = Annotated[
     str, typer.Argument(help="Recording of the sidecars: a directory or URL.", metavar="PLACE")
 ]
-Hours = Annotated[str, typer.Option(help="Place of the hours, as Parquet.", metavar="PLACE")]
 Cluster = Annotated[str | None, typer.Option(help="This cluster's files only.", show_default=False)]
 Cores = Annotated[int, typer.Option(help="Cores to use.", min=1)]
 
@@ -60,16 +54,3 @@ def _refusals() -> Iterator[None]:
         yield
     except (BadChange, BadCondition, BadPrices, RefusedInput) as error:
         raise WrongUse(str(error)) from error
-
-
-def tell(context: typer.Context, job: Job, outcome: DaysOutcome, key: str) -> None:
-    """Print the forecast of written days, under this key where JSON was asked for, and exit."""
-    if session_of(context).as_json:
-        rows = [
-            row | {"reached": row["reached"] and row["reached"].isoformat()}
-            for row in map(dict, outcome.rows)
-        ]
-        print_json({"days": outcome.days, key: rows, "warnings": outcome.warnings})
-    else:
-        echo(job.text(outcome))
-    raise typer.Exit(outcome.exit_code)

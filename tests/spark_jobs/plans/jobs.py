@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs import backlog_trends, showback, usage_rollup
+from spark_jobs import showback, usage_rollup
 from spark_jobs.convergence_report import frames
 from spark_jobs.prices import ClassPrices, PriceTable
 from spark_jobs.tables import SCHEMAS
@@ -30,7 +30,6 @@ def plans_of_all_jobs(spark: SparkSession) -> dict[str, str]:
     jobs = {
         "report": _of_report(spark),
         "rollup": _of_rollup(spark),
-        "backlog-trends": {"hours": backlog_trends.hours(_table(spark, "backlogs"))},
         "showback": _of_showback(spark),
     }
     return {

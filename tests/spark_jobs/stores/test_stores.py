@@ -262,12 +262,12 @@ def test_a_place_that_is_being_written_to_ends_with_1(
 def test_how_a_bucket_is_written_to_is_forgotten_with_the_next_place(
     s3_endpoint: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A directory's checkpoint cannot be written in a bucket's way."""
-    setting = "spark.sql.streaming.checkpointFileManagerClass"
+    """A directory's table cannot be committed in a bucket's way."""
+    setting = "spark.sql.sources.commitProtocolClass"
     output_store(place_of(in_s3(s3_endpoint)), spark)
-    assert "Abortable" in str(spark.conf.get(setting, ""))
+    assert "PathOutputCommitProtocol" in str(spark.conf.get(setting, ""))
     output_store(place_of(tmp_path), spark)
-    assert "Abortable" not in str(spark.conf.get(setting, ""))
+    assert "PathOutputCommitProtocol" not in str(spark.conf.get(setting, ""))
 
 
 def test_the_store_is_tried_with_the_packages_that_users_are_told_of() -> None:
