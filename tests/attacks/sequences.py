@@ -137,11 +137,13 @@ class Life:
 
     async def _say_something(self) -> None:
         name = self._dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        if name in {"unload", "unsubscribe"}:
+            # A broker (4.2.4) that unloads a topic while a subscription to it is made may answer SUCCESS,
+            # close nothing, and keep the consumer's id, though no topic has the consumer. One that ends a
+            # subscription meanwhile takes the consumer off it, answers that it is busy, and keeps the id.
+            await self._pause(lambda: not self._subscribing, seconds=5.0)
         if name == "unload":
             topic = self._dice.choice(self._site.topics)
-            # A broker (4.2.4, asked directly) that unloads a topic while a subscription to it is made may
-            # answer SUCCESS, close nothing, and keep the consumer's id, though no topic has the consumer.
-            await self._pause(lambda: not self._subscribing, seconds=5.0)
             self.said.append(f"unload {topic}")
             await self._site.unload(topic)
             return
