@@ -19,7 +19,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from tests.integration.world import eventually
+from tests.integration.world import eventually, wait_until_known
 
 pytestmark = pytest.mark.cluster
 
@@ -53,7 +53,7 @@ class ScriptedGroup:
         body = {f"{self._class.lower()}RateInMsgs": limit, **settings}
         url = f"{self._sidecars.admin_url('broker-1')}/admin/v2/resourcegroups/{self.name}"
         self._http.put(url, json=body).raise_for_status()
-        eventually(lambda: all(map(self._is_known_at, BROKERS)), f"all know {self.name}")
+        wait_until_known(self.name, BROKERS, self._sidecars, self._http)
 
     def wants(self, *demands: int) -> None:
         """Have each broker's clients want this many messages a second; the last may have none."""
@@ -85,10 +85,6 @@ class ScriptedGroup:
             own = next(row["limits"] for row in rows if row["broker"] == broker)
             limits.append(own[f"{self._class.lower()}RateInMsgs"])
         return limits
-
-    def _is_known_at(self, broker: str) -> bool:
-        url = f"{self._sidecars.admin_url(broker)}/quota/v1/usage/{self.name}"
-        return self._http.get(url).is_success
 
     def _rounds(self) -> Sequence[int]:
         return [self._get(broker, "/quota/v1/health")["round"] for broker in BROKERS]

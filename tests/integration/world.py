@@ -61,14 +61,7 @@ class World:
         url = self.sidecars.admin_url("broker-2")
         path = f"/admin/v2/namespaces/{self.namespace}/resourcegroup/{self.group}"
         self.http.post(url + path).raise_for_status()
-        eventually(lambda: all(map(self._knows_the_group, self.topic_of)), "all know the group")
-
-    def _knows_the_group(self, name: str) -> bool:
-        url = f"{self.sidecars.admin_url(name)}/quota/v1/usage/{self.group}"
-        try:
-            return self.http.get(url).is_success
-        except httpx.TransportError:  # a sidecar that is dead need not know
-            return True
+        wait_until_known(self.group, self.topic_of, self.sidecars, self.http)
 
     def put(self, path: str, body: object, at: str) -> None:
         """PUT to a sidecar's admin API."""
@@ -198,6 +191,20 @@ class World:
             messages = self.topics.counters(topic).messages_in
             found[name] = _Counted(messages, asked_s, time.monotonic())
         return found
+
+
+def wait_until_known(
+    group: str, brokers: Collection[str], sidecars: Sidecars, http: httpx.Client
+) -> None:
+    """Wait until the sidecars of these brokers know a group, so that each can be asked of it."""
+
+    def is_known_at(broker: str) -> bool:
+        try:
+            return http.get(f"{sidecars.admin_url(broker)}/quota/v1/usage/{group}").is_success
+        except httpx.TransportError:  # a sidecar that is dead need not know
+            return True
+
+    eventually(lambda: all(map(is_known_at, brokers)), f"all know {group}")
 
 
 def make_world(cluster: Cluster, sidecars: Sidecars, http: httpx.Client, namespace: str) -> World:
