@@ -80,7 +80,7 @@ REQUIRED = ("admitted", "configuration")
 RARE = (
     "operations", "certificates", "backlogs", "namespaces", "enforcement", "escaped", "trees",
 )  # fmt: skip
-"""Nothing need have happened that would be written there, or it was recorded by an earlier release."""
+"""Tables that a good recording may lack: nothing need have happened that is written there."""
 
 DIMENSION_COLUMNS: Mapping[str, str] = {
     "publishRateInMsgs": "publish_messages",

@@ -93,7 +93,7 @@ class InstructionExecutor:
         self._enforced: dict[str, SetLocalLimits] = {}
 
     def enforce_only(self, wanted: Sequence[SetLocalLimits], now_ns: int) -> None:
-        """Have the gate enforce these limits and no others, whatever was lost on the way to it."""
+        """Have the gate enforce these limits and no others, also where an instruction was lost."""
         for group in self._enforced.keys() - {each.group for each in wanted}:
             self.carry_out(RemoveLocalLimits(group), now_ns)
         for each in wanted:

@@ -10,10 +10,7 @@ from rich.console import Console
 from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
 from coordinator.cli.session import session_of
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-)
+from coordinator.core.model import Dimension, LimitKey
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionView, Severity
 from coordinator.insight.model.views import GroupUsageView, HealthView
 

@@ -21,11 +21,7 @@ from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary
 
 from coordinator.core.certificate.statement import Certificate
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-    ResourceGroup,
-)
+from coordinator.core.model import Dimension, LimitKey, ResourceGroup
 from coordinator.simulation.host import Host
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.valve import STEP_NS

@@ -11,11 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    Dimension,
-    LimitKey,
-)
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, LimitKey
 from coordinator.simulation.valve import STEP_NS
 
 

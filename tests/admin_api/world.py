@@ -16,12 +16,7 @@ from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-    Rates,
-    ResourceGroup,
-)
+from coordinator.core.model import Dimension, LimitKey, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.delayed import DelayedView

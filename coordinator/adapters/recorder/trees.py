@@ -12,11 +12,7 @@ from collections.abc import Iterator
 
 from coordinator.adapters.recorder.seconds import Second
 from coordinator.adapters.recorder.turns import is_own_turn
-from coordinator.core.model import (
-    DIMENSIONS_OF,
-    MonitoringClass,
-    TrafficKey,
-)
+from coordinator.core.model import DIMENSIONS_OF, MonitoringClass, TrafficKey
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.trees import TreeView, tree_view
 

@@ -30,13 +30,7 @@ from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.tree import GroupNode, Limits, Want, share_tree
 from coordinator.core.escrow.quota import Quotas
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-    Rates,
-    ResourceGroup,
-    Unit,
-)
+from coordinator.core.model import Dimension, LimitKey, Rates, ResourceGroup, Unit
 
 _UNIT = {Unit.MESSAGES: 0, Unit.BYTES: 1}
 

@@ -47,12 +47,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from coordinator.core.allocation.splitting import Split
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-    ResourceGroup,
-    UsageReport,
-)
+from coordinator.core.model import Dimension, LimitKey, ResourceGroup, UsageReport
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import STRICT
 from coordinator.core.usage.agreement import Agreement

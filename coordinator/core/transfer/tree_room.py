@@ -22,13 +22,7 @@ from collections.abc import Set as AbstractSet
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.splitting import reserve_in
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-    MonitoringClass,
-    Rates,
-    ResourceGroup,
-)
+from coordinator.core.model import Dimension, LimitKey, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 

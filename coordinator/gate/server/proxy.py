@@ -17,13 +17,7 @@ import structlog
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.handling import Handling
-from coordinator.core.model import (
-    Attachments,
-    NamespaceTraffic,
-    Rates,
-    Traffic,
-    TrafficKey,
-)
+from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic, TrafficKey
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.connection_limits import ConnectionLimits

@@ -15,10 +15,7 @@ from typing import NamedTuple
 
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-)
+from coordinator.core.model import Dimension, LimitKey
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage.rows import UsageRow
 from coordinator.insight.model.series import SampleSeries, SeriesView

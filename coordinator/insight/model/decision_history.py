@@ -19,10 +19,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.splitting import Binding
 from coordinator.core.decisions import Decision
-from coordinator.core.model import (
-    Dimension,
-    LimitKey,
-)
+from coordinator.core.model import Dimension, LimitKey
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import explain

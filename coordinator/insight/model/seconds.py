@@ -12,13 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    Dimension,
-    Traffic,
-    TrafficKey,
-    Unit,
-)
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Traffic, TrafficKey, Unit
 from coordinator.insight.model.answer import answer
 
 MINUTE: Final = 60

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from coordinator.core.model import (
-    MonitoringClass,
-    Traffic,
-    TrafficKey,
-)
+from coordinator.core.model import MonitoringClass, Traffic, TrafficKey
 
 
 @dataclass(slots=True)
