@@ -40,6 +40,7 @@ from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
 from spark_jobs.claims import writing
 from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
+from spark_jobs.program import exit_code_of
 from spark_jobs.proposal import as_yaml
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
@@ -141,14 +142,27 @@ def _outcome(
     replay_s: int | None,
 ) -> AdviceOutcome:
     with computing(spark, f"{intake.directory}: Spark could not work advice out"):
+        _refuse_unrecorded(spark, intake, groups)
         rows = tuple(_rows(spark, intake, share, groups, replay_s))
-    missing = sorted(set(groups) - {row["resource_group"] for row in rows})
-    if missing or not rows:
-        names = ", ".join(missing) or "any group for a whole second"
-        raise RefusedInput(f"{intake.directory}: nothing was recorded of {names}")
+    lacking = sorted(set(groups) - {row["resource_group"] for row in rows})
+    if lacking or not rows:
+        names = ", ".join(lacking) or "any group"
+        raise RefusedInput(f"{intake.directory}: no whole second was recorded of {names}")
     cut = f"only the first {GROUPS_MAX:,} groups and dimensions are there"
     warnings = (*intake.warnings, *([cut] if len(rows) == GROUPS_MAX else []))
     return AdviceOutcome(rows, share, warnings)
+
+
+def _refuse_unrecorded(spark: SparkSession, intake: FileIntake, groups: Sequence[str]) -> None:
+    """Refuse groups without a row before advice on the others is worked out."""
+    if groups:
+        asked = read(spark, intake, "admitted").where(F.col("resource_group").isin(*groups))
+        found = {
+            row["resource_group"] for row in asked.select("resource_group").distinct().collect()
+        }
+        missing = sorted(set(groups) - found)
+        if missing:
+            raise RefusedInput(f"{intake.directory}: nothing was recorded of {', '.join(missing)}")
 
 
 def _rows(
@@ -280,20 +294,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", help="where advice and groups.yaml go")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> tuple[str, int]:
         outcome = produce(
             options.directory, share=options.throttled / 100, groups=options.groups,
             replay_s=options.replay, cluster=options.cluster, out=options.out,
         )  # fmt: skip
-    except RefusedInput as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except OSError as error:
-        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
-        return 1
-    shown = as_json(outcome) if options.json else text(outcome)
-    sys.stdout.write(f"{shown}\n")
-    return outcome.exit_code
+        return as_json(outcome) if options.json else text(outcome), outcome.exit_code
+
+    return exit_code_of(work, options.out)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.replay import Change
+from spark_jobs.refusals import RefusedInput
 
 _UNLIMITED = -1
 _DIMENSIONS = {dimension.value: dimension for dimension in Dimension}
 
 
-class BadChange(ValueError):
+class BadChange(RefusedInput):
     """A change that cannot be made; the message names it and what to write."""
 
 

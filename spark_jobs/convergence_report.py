@@ -29,13 +29,13 @@ from spark_jobs.figures import DEFINITIONS, event_figures
 from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.page import page
 from spark_jobs.places import StorePlace, place_of
+from spark_jobs.program import exit_code_of
 from spark_jobs.progress import Progress
-from spark_jobs.refusals import RefusedInput
 from spark_jobs.report_data import Peer, ReportData
 from spark_jobs.session import QUICK_ROWS, computing, session, session_for
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.tables import SCHEMAS
-from spark_jobs.targets import BadCondition, FigureBound, missed, parse
+from spark_jobs.targets import FigureBound, missed, parse
 
 KEPT_TABLES, _OF_TREES = 12, 2
 """That are written and read again, one after the other; and further ones where there are trees."""
@@ -343,19 +343,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fail-on", default="", help="for example settle_s<=2,jain>=0.999")
     parser.add_argument("--peer", help="another limiter's recording, shown beside")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> tuple[str, int]:
         outcome = produce(
             options.directory, options.out,
             cluster=options.cluster, fail_on=options.fail_on, peer=options.peer,
         )  # fmt: skip
-    except (BadCondition, RefusedInput) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except OSError as error:
-        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
-        return 1
-    sys.stdout.write(f"{outcome.text}\n{outcome.page}\n")
-    return outcome.exit_code
+        return f"{outcome.text}\n{outcome.page}", outcome.exit_code
+
+    return exit_code_of(work, options.out)
 
 
 def _write_parquet(made: Frames, directory: StorePlace) -> None:

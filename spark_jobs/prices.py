@@ -30,6 +30,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from spark_jobs.refusals import RefusedInput
+
 PLACES: Final = 6
 """Digits of a price behind the point."""
 PRICE_MAX: Final = 10**6
@@ -43,7 +45,7 @@ _CURRENCY: Final = re.compile(r"[A-Za-z]{1,12}")
 _DECIMALS_MAX: Final = 6
 
 
-class BadPrices(ValueError):
+class BadPrices(RefusedInput):
     """A price table that cannot be used; the message names the field and what to write."""
 
 

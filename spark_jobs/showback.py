@@ -35,8 +35,8 @@ from spark_jobs.claims import writing
 from spark_jobs.days import write_days
 from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.prices import PLACES, BadPrices, ClassPrices, PriceTable, read_prices
-from spark_jobs.refusals import RefusedInput
+from spark_jobs.prices import PLACES, ClassPrices, PriceTable, read_prices
+from spark_jobs.program import exit_code_of
 from spark_jobs.session import computing, session, session_for
 
 REQUIRED = ("namespaces",)
@@ -210,16 +210,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, help="where usage and bill go")
     parser.add_argument("--cluster", help="this cluster's files only")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> tuple[str, int]:
         made = produce(options.directory, options.prices, options.out, cluster=options.cluster)
-    except (BadPrices, RefusedInput) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except OSError as error:
-        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
-        return 1
-    sys.stdout.write(f"{text(made)}\n")
-    return made.exit_code
+        return text(made), made.exit_code
+
+    return exit_code_of(work, options.out)
 
 
 def _with_owners(usage: DataFrame, owners: Mapping[str, str]) -> DataFrame:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.figures import DEFINITIONS
+from spark_jobs.refusals import RefusedInput
 
 _CONDITION = re.compile(r"\s*(?P<name>[a-z0-9_]+)\s*(?P<sign><=|>=)\s*(?P<bound>-?\d+(\.\d+)?)\s*")
 _ONLY_AFTER: Mapping[str, str] = {"reclaim_s": "crash"}
@@ -19,7 +20,7 @@ _ONLY_AFTER: Mapping[str, str] = {"reclaim_s": "crash"}
 _MAY_BE_MISSING = ("peak_10s",)
 
 
-class BadCondition(ValueError):
+class BadCondition(RefusedInput):
     """A condition that cannot be understood; the message names it and what to write."""
 
 

@@ -25,7 +25,7 @@ from spark_jobs.days import write_days
 from spark_jobs.forecast import forecast
 from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.refusals import RefusedInput
+from spark_jobs.program import exit_code_of
 from spark_jobs.session import computing, session, session_for
 from spark_jobs.timeline import THROTTLED, limits_over_time
 from spark_jobs.trees import tree_hours
@@ -219,16 +219,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, help="where the hours go")
     parser.add_argument("--cluster", help="this cluster's files only")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> tuple[str, int]:
         outcome = produce(options.directory, options.out, cluster=options.cluster)
-    except RefusedInput as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except OSError as error:
-        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
-        return 1
-    sys.stdout.write(f"{text(outcome)}\n")
-    return outcome.exit_code
+        return text(outcome), outcome.exit_code
+
+    return exit_code_of(work, options.out)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from spark_jobs.changes import BadChange, parse
 from spark_jobs.claims import writing
 from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
+from spark_jobs.program import exit_code_of
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
 from spark_jobs.session import computing, session, session_for
@@ -211,17 +212,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", help="where all rows go, as Parquet")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> tuple[str, int]:
         outcome = produce(
             options.directory, options.settings, cluster=options.cluster, interval=options.interval,
             seconds=options.seconds, out=options.out,
         )  # fmt: skip
-    except (BadChange, RefusedInput) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    shown = as_json(outcome) if options.json else text(outcome)
-    sys.stdout.write(f"{shown}\n")
-    return outcome.exit_code
+        return as_json(outcome) if options.json else text(outcome), outcome.exit_code
+
+    return exit_code_of(work, options.out)
 
 
 def as_json(outcome: WhatIfOutcome) -> str:

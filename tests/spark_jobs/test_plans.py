@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs import events, usage_rollup
 from spark_jobs.figures import event_figures
 from spark_jobs.intake import examine, read
-from spark_jobs.tables import SCHEMAS
 from spark_jobs.timeline import (
     broker_seconds,
     certified_seconds,
@@ -154,53 +151,6 @@ def test_the_rollup_moves_recorded_rows_once(spark: SparkSession, story: Path) -
         "resource_group, dimension, broker, second"
     ]
     assert len(moved) <= 5
-
-
-def test_a_hot_group_is_spread_over_all_partitions(spark: SparkSession) -> None:
-    """Nine rows of ten are of one group: no partition has many more rows than another."""
-    at = datetime.fromtimestamp(1_800_000_000, UTC)
-    head = ("c", "b", 1, "r", at, 1)
-    group = ("g", 1, 1000, None, None, None, "max-min", "balanced", "hold", "equal")
-    limits = limits_over_time(
-        spark.createDataFrame(
-            [(*head, "hot", *group[1:]), (*head, "cold", *group[1:])], SCHEMAS["configuration"]
-        )
-    )
-    moment = F.timestamp_seconds(F.lit(1_800_000_000) + F.col("id") % 2_000)
-    rows = spark.range(20_000).select(
-        F.lit("c").alias("cluster"),
-        F.floor(F.col("id") / 2_000).cast("string").alias("broker"),
-        F.lit(1).cast("bigint").alias("incarnation"),
-        F.lit("r").alias("run"),
-        moment.alias("ts"),
-        F.lit(1).cast("bigint").alias("monotonic_ns"),
-        moment.alias("second"),
-        F.lit(1_000_000).cast("bigint").alias("observed_us"),
-        F.when(F.col("id") % 10 == 0, "cold").otherwise("hot").alias("resource_group"),
-        F.lit("Publish").alias("monitoring_class"),
-        F.lit("publishRateInMsgs").alias("dimension"),
-        *(
-            F.lit(1).cast("bigint").alias(name)
-            for name in ("admitted", "held_us", "local_limit", "participants", "topics")
-        ),
-    )
-    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
-    spark.conf.set("spark.sql.shuffle.partitions", "8")
-    try:
-        sizes = [
-            row["count"]
-            for row in broker_seconds(rows, limits)
-            .groupBy(F.spark_partition_id())
-            .count()
-            .collect()
-        ]
-    finally:
-        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
-
-    assert sum(sizes) == 20_000
-    assert len(sizes) == 8
-    assert max(sizes) < 1.5 * 20_000 / 8
 
 
 def test_no_row_passes_through_python(brokers: DataFrame) -> None:

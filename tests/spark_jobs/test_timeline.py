@@ -31,11 +31,11 @@ def at(second: float) -> datetime:
 
 
 def configuration(
-    version: int, second: float, limit: int | None, broker: str = "b1"
+    version: int, second: float, limit: int | None, broker: str = "b1", group: str = "g"
 ) -> tuple[Any, ...]:
     """A row: a sidecar knows a definition from a moment on."""
     head = ("test", broker, 1, "r", at(second), 1)
-    return (*head, "g", version, limit, None, None, None, "max-min", "balanced", "hold", "equal")
+    return (*head, group, version, limit, None, None, None, "max-min", "balanced", "hold", "equal")
 
 
 def test_a_limit_holds_from_the_second_in_which_the_first_sidecar_knew_it(
@@ -203,3 +203,44 @@ def test_a_broker_that_was_not_recorded_holds_nothing_for_sure(spark: SparkSessi
 
     found = judged(spark, rows, [(1000, 0, 2)])
     assert [row["broken"] for row in found] == [False, False, False, True, False]
+
+
+def test_a_hot_group_is_spread_over_all_partitions(spark: SparkSession) -> None:
+    """Nine rows of ten are of one group: no partition has many more rows than another."""
+    definitions = [configuration(1, 0, 1_000, group=name) for name in ("hot", "cold")]
+    limits = limits_over_time(spark.createDataFrame(definitions, SCHEMAS["configuration"]))
+    moment = F.timestamp_seconds(F.lit(START) + F.col("id") % 2_000)
+    rows = spark.range(20_000).select(
+        F.lit("c").alias("cluster"),
+        F.floor(F.col("id") / 2_000).cast("string").alias("broker"),
+        F.lit(1).cast("bigint").alias("incarnation"),
+        F.lit("r").alias("run"),
+        moment.alias("ts"),
+        F.lit(1).cast("bigint").alias("monotonic_ns"),
+        moment.alias("second"),
+        F.lit(1_000_000).cast("bigint").alias("observed_us"),
+        F.when(F.col("id") % 10 == 0, "cold").otherwise("hot").alias("resource_group"),
+        F.lit("Publish").alias("monitoring_class"),
+        F.lit("publishRateInMsgs").alias("dimension"),
+        *(
+            F.lit(1).cast("bigint").alias(name)
+            for name in ("admitted", "held_us", "local_limit", "participants", "topics")
+        ),
+    )
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
+    try:
+        sizes = [
+            row["count"]
+            for row in broker_seconds(rows, limits)
+            .groupBy(F.spark_partition_id())
+            .count()
+            .collect()
+        ]
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+    assert sum(sizes) == 20_000
+    assert len(sizes) == 8
+    assert max(sizes) < 1.5 * 20_000 / 8

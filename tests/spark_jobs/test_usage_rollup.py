@@ -38,14 +38,21 @@ def written(spark: SparkSession, out: Path) -> list[dict[str, object]]:
     return [row.asDict() for row in frame.orderBy("hour").collect()]
 
 
+@pytest.fixture(scope="module")
+def of_story(
+    spark: SparkSession, story: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RollUpOutcome, Path]:
+    """The roll-up of the story, and where it was written."""
+    out = tmp_path_factory.mktemp("hours")
+    return roll_up(spark, examine(story), out), out
+
+
 def test_an_hour_adds_up_what_all_brokers_admitted(
-    spark: SparkSession, story: Path, tmp_path: Path
+    spark: SparkSession, story: Path, of_story: tuple[RollUpOutcome, Path]
 ) -> None:
     """Held against the recorded rows, added up in a loop."""
-    roll_up(spark, examine(story), tmp_path)
-
     rows = [row for row in read(story, "admitted") if row["dimension"] == MESSAGES]
-    found = written(spark, tmp_path)
+    found = written(spark, of_story[1])
 
     assert sum(int(str(hour["admitted"])) for hour in found) == sum(row["admitted"] for row in rows)
     assert sum(int(str(hour["seconds"])) for hour in found) == len({row["second"] for row in rows})
@@ -203,9 +210,9 @@ def test_nothing_is_foretold_that_the_hours_do_not_show(
     assert row["reached"] is None
 
 
-def test_the_answer_names_the_group(spark: SparkSession, story: Path, tmp_path: Path) -> None:
+def test_the_answer_names_the_group(of_story: tuple[RollUpOutcome, Path]) -> None:
     """A line per limited dimension."""
-    assert "orders" in text(roll_up(spark, examine(story), tmp_path))
+    assert "orders" in text(of_story[0])
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

@@ -45,12 +45,9 @@ def spark_job(out: str | None) -> Iterator[None]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    from spark_jobs.changes import BadChange  # noqa: PLC0415
-    from spark_jobs.prices import BadPrices  # noqa: PLC0415
     from spark_jobs.refusals import RefusedInput  # noqa: PLC0415
-    from spark_jobs.targets import BadCondition  # noqa: PLC0415
 
     try:
         yield
-    except (BadChange, BadCondition, BadPrices, RefusedInput) as error:
+    except RefusedInput as error:
         raise WrongUse(str(error)) from error
