@@ -27,7 +27,6 @@ pacing                from polls to the even counts that the core expects
 trim                  removes the excess of batches and many producers at each interval
 early                 topics that a broker which starts loads before it knows their group
 overflow              sees that more passes than the limiter would let
-spare                 the part that no broker has, lent to those with less than an equal part
 rest                  the difference to the record, so that no quota is scaled up
 standing_in           the entries for brokers whose own sidecar does not write
 group                 one native group at this broker, with its pace and its trim

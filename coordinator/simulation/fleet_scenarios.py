@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from coordinator.core.model import NANOS_PER_SECOND, GroupUsage, UsageReport
-from coordinator.simulation.native import GatedHost, NativeHost, UsageTopic
+from coordinator.simulation.native import GatedHost, NativeHost
+from coordinator.simulation.native_broker import UsageTopic
 from coordinator.simulation.stage import WARM_UP_S, Parameters, Stage
 from coordinator.simulation.traffic import Constant, Source
 

@@ -10,7 +10,8 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, TrafficKey, Unit
 from coordinator.simulation.experiment import measure, perform
 from coordinator.simulation.host import Host
-from coordinator.simulation.native import NativeHost, UsageTopic
+from coordinator.simulation.native import NativeHost
+from coordinator.simulation.native_broker import UsageTopic
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.traffic import Load
 from tests.simulation.tree_scenarios import LIMIT, TREE_SCENARIOS, TreeStage

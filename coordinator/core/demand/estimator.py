@@ -16,8 +16,9 @@ a *bounded probe*: at most twice the admitted rate, or, if throttled all the tim
 in force, until STRONG messages have passed under throttling. After a probe that was enough, the demand
 returns to its former value, or to the admitted rate if that is higher. The demand of a newcomer is
 unknown: it is unbounded at once, and the newcomer has its fair share within a round. It remains a
-newcomer until a whole round has shown its demand; the round in which it began does not. A broker without
-demand for a while is a newcomer again.
+newcomer until a round without waiting has shown its demand: the round in which it began may end with
+its first wait, and shows what passed in an instant. A broker without demand for a while is a newcomer
+again.
 
 =====================================  ============================================================
 limit used up, always throttled        unbounded, if STRONG messages passed or the demand is unknown;
@@ -179,7 +180,7 @@ class DemandEstimate:
         self._known = True
         self._calm_down()
         self._follow(with_headroom, messages)
-        if not used_up or not waited_permille:
+        if not waited_permille:
             self.is_new = self.demand == 0
 
     def believes(self, messages: int) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coordinator.core.model import MonitoringClass, Rates
+from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
 from coordinator.native.engine.overflow import Overflow
 from coordinator.native.engine.pacing import Pacer
 from coordinator.native.engine.parts import NativePart
 from coordinator.native.engine.sets import GroupSet, name_of
-from coordinator.native.engine.spare import STEP_NS, spare
 from coordinator.native.engine.trim import WHOLE, Trim
 
 
@@ -26,7 +25,7 @@ class NativeView:
         namespaces: that are to be attached to it.
         record: as it should be in Pulsar.
         record_seen: as it is there; None is that it was not seen.
-        part: of the local limits, and what it borrows, per second; None is unlimited.
+        part: of the local limits, per second; None is unlimited.
         binding: the group that keeps each unit from more.
         entry: in this broker's name, of an interval.
         others: in all others' names.
@@ -53,7 +52,7 @@ class NativeGroup:
     """One native group at this broker."""
 
     __slots__ = (
-        "_lent", "_lent_ns", "count", "dispatched", "entry", "groups", "name", "overflows", "pacers",
+        "count", "dispatched", "entry", "groups", "name", "overflows", "pacers",
         "parts", "trims",
     )  # fmt: skip
 
@@ -66,52 +65,8 @@ class NativeGroup:
         self.overflows = (Overflow(interval_s), Overflow(interval_s))
         self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
         self.entry = NOTHING
-        #: What it borrows, in each unit per second (spare.py), and when that was last decided.
-        self._lent = [0, 0]
-        self._lent_ns = 0
         #: As of the last poll: who is connected.
         self.count = NamespaceCount()
-
-    def lend(
-        self,
-        parts: tuple[NativePart | None, NativePart | None],
-        whole: Rates,
-        entries: Amounts | None,
-        brokers: int,
-        now_ns: int,
-    ) -> tuple[NativePart | None, NativePart | None]:
-        """Return its parts here with what they borrow of that which no broker has.
-
-        Args:
-            parts: of messages and bytes; None is unlimited.
-            whole: the limits of all brokers together.
-            entries: of all brokers together, per second; None while those of some are not known.
-            brokers: their number.
-            now_ns: the time.
-        """
-        is_due = entries is not None and now_ns - self._lent_ns >= STEP_NS
-        if is_due:
-            self._lent_ns = now_ns
-        limits = whole.publish_messages, whole.publish_bytes
-        found: list[NativePart | None] = []
-        for unit, (part, limit) in enumerate(zip(parts, limits, strict=True)):
-            if part is None or limit is None or not part.rate:
-                self._lent[unit] = 0
-                found.append(part)
-                continue
-            if is_due and entries is not None:
-                pacer = self.pacers[unit]
-                self._lent[unit] = spare(
-                    self._lent[unit],
-                    part.rate,
-                    limit,
-                    entries[unit],
-                    brokers,
-                    is_used=bool(pacer.held_permille) or pacer.rate > part.rate,
-                )
-            rate = max(part.rate, min(part.rate + self._lent[unit], limit // brokers))
-            found.append(NativePart(rate, part.binding))
-        return found[0], found[1]
 
     def set_parts(
         self,
@@ -155,7 +110,12 @@ class NativeGroup:
 
     def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
         """Take a poll of the broker's counters."""
-        self.count = count
+        were, self.count = self.count.producers, count
+        for pacer in self.pacers:
+            if not count.producers:
+                pacer.dismiss()
+            elif not were:
+                pacer.presume(now_ns)
         amounts = count.messages, count.bytes
         for amount, pacer, trim, overflow, part in zip(
             amounts, self.pacers, self.trims, self.overflows, self.parts, strict=True

@@ -44,9 +44,9 @@ def rows_to_stand_in_for(
         interval_s: interval of the topic.
         now_ns: the time.
     """
-    others = [name for name in table.steered(now_ns) if name != own_url]
-    if own_url > min(others, default=own_url):
+    if not table.is_first(own_url, now_ns):
         return
+    others = [name for name in table.steered(now_ns) if name != own_url]
     entries = {
         group: [entry, *(table.of(name, group) for name in others)] for group, entry in own.items()
     }

@@ -6,7 +6,7 @@ wanted with headroom, so that it need not be written when limits are raised; the
 
 In a tree of groups (docs/trees.md) a group's limit is the most that it may ever have, and what it does
 not use belongs to its siblings. So its record is of that limit, of which the rest keeps all but the
-group's part; and none of it is lent to brokers by the group itself (spare.py).
+group's part.
 """
 
 from __future__ import annotations

@@ -127,3 +127,29 @@ def test_a_raised_limit_that_the_broker_takes_late_ends_no_waiting() -> None:
     for number in range(11, 16):
         pacer.count(25, 10, S // 2, number * S // 2)
         assert pacer.is_held
+
+
+def test_a_broker_that_stands_still_for_a_moment_is_taken_to_be_held() -> None:
+    """For two intervals and a second after the last poll that showed it, by which it shows it again."""
+    pacer = Pacer(1)
+    pacer.set_limit(1_000, 0)
+    for half in range(1, 7):
+        pacer.count(500, 20, S // 2, half * S // 2)
+    pacer.count(0, 0, S // 2, 7 * S // 2)
+    pacer.count(0, 0, S // 2, 8 * S // 2)
+    assert pacer.held_permille == 1000
+    assert pacer.take(4 * S)[0] == 0, "what passed is told as it is"
+    pacer.count(0, 0, S // 2, 6 * S)
+    assert pacer.held_permille == 0
+
+
+def test_clients_that_have_just_connected_are_taken_to_wait_until_a_poll_can_tell() -> None:
+    """Without a connected producer none of them waits."""
+    pacer = Pacer(1)
+    pacer.set_limit(5, 0)
+    pacer.presume(S)
+    pacer.count(0, 0, S // 2, 2 * S)
+    assert pacer.held_permille == 1000
+    pacer.dismiss()
+    pacer.count(0, 0, S // 2, 3 * S)
+    assert pacer.held_permille == 0

@@ -40,46 +40,20 @@ def test_what_nobody_gets_is_in_the_rest() -> None:
     assert world.table[REST]["g"].messages == 0
 
 
-def test_of_a_group_whose_demand_is_not_known_each_busy_broker_has_an_equal_part() -> None:
-    """Four seconds after its first entries, though their limits are a message each."""
+def test_a_rest_that_knows_no_other_change_is_corrected_at_once() -> None:
+    """Two sidecars that lower their entries at the same moment each keep room for the other's."""
     world = World("a", "b", "c")
-    world.limit(a=1, b=1, c=1)
-    world.write(20)
-    assert world.quotas() == {"a": 62, "b": 62, "c": 62}, "an eighth, while all are idle"
-    busy(world, "a", "b", "c")
-    world.write(20)
-    assert all(abs(quota - 500) <= 25 for quota in world.quotas().values()), world.quotas()
-
-
-def test_what_clients_use_of_a_loan_is_given_back_bit_by_bit() -> None:
-    """The first broker whose demand is known gets the whole limit; the others keep theirs for a while."""
-    world = World("a", "b", "c")
-    world.limit(a=1, b=1, c=1)
-    world.write()
-    busy(world, "b", "c")
-    world.write(20)
-    world.limit(a=C - 2)
+    world.limit(a=1_000, b=1_000, c=1_000)
     world.write(10)
-    quotas = world.quotas()
-    assert min(quotas.values()) >= 150, quotas
-    assert sum(quotas.values()) <= C // 2
-    world.write(150)
-    assert world.quotas()["a"] >= 0.98 * C / 2
+    world.say(url("b"), {"g": Amounts(500)}, "b")
+    world.say(url("c"), {"g": Amounts(500)}, "c")
+    late = Statement(REST, {"g": Amounts(500)}, "c", "c", stands_in=True)
+
+    assert world.sidecars["a"].take(late, world.now_ns), "the first of them by name"
+    assert not world.sidecars["b"].take(late, world.now_ns)
 
 
-def test_a_loan_that_no_client_uses_is_given_back_at_once() -> None:
-    """The brokers that have clients get the whole limit between them."""
-    world = World("a", "b", "c")
-    world.limit(a=1, b=1, c=1)
-    world.write(20)
-    world.limit(a=1_500, b=1_499)
-    world.write(5)
-    quotas = world.quotas()
-    assert abs(quotas["a"] - 750) <= 15, quotas
-    assert abs(quotas["b"] - 750) <= 15, quotas
-
-
-def test_a_group_of_a_tree_has_its_part_and_lends_nothing_that_belongs_to_its_siblings() -> None:
+def test_a_group_of_a_tree_has_its_part_and_nothing_that_belongs_to_its_siblings() -> None:
     """However busy its clients are: the rest keeps what the core gives to others."""
     world = World("a", "b", in_trees=("g",))
     world.limit(a=100, b=1)
@@ -91,15 +65,6 @@ def test_a_group_of_a_tree_has_its_part_and_lends_nothing_that_belongs_to_its_si
     assert quotas["b"] == 1
     kept = sum(row["g"].messages for row in world.table.values())
     assert kept == pytest.approx(C, abs=4)
-
-
-def test_nothing_is_lent_before_all_sidecars_are_heard() -> None:
-    """The entries of the others are not known then."""
-    world = World("a", "b")
-    world.limit(a=500, b=2_500)
-    del world.sidecars["b"]
-    world.write(10)
-    assert world.table[url("a")]["g"] == Amounts(500)
 
 
 def test_a_brokers_own_report_is_written_over() -> None:

@@ -147,13 +147,30 @@ def test_invented_brokers_are_remembered_up_to_a_bound() -> None:
 
 
 def test_a_broker_without_a_sidecar_is_given_five_intervals() -> None:
-    """It reports no less often, however idle; with nothing in its row there is nothing to do."""
+    """It reports no less often, however idle."""
     table = Table()
     table.take(own(B, 5), 2, 0)
     assert list(table.dead(2, 10 * S)) == []
     assert list(table.dead(2, 12 * S)) == [B]
-    table.take(ours(B, 0), 2, 12 * S)
-    assert list(table.dead(2, 99 * S)) == []
+
+
+def test_the_zero_of_a_dead_broker_is_repeated_for_two_minutes() -> None:
+    """A broker that was not connected to the topic of entries did not hear the first one."""
+    table = Table()
+    table.take(own(B, 5), 1, 0)
+    assert list(table.dead(1, 7 * S)) == [B]
+    table.take(ours(B, 0), 1, 7 * S)
+    assert list(table.dead(1, 7 * S + S // 2)) == []
+    assert list(table.dead(1, 9 * S)) == [B]
+    table.take(ours(B, 0), 1, 126 * S)
+    assert list(table.dead(1, 128 * S)) == []
+
+
+def test_a_row_that_was_always_zero_is_left_alone() -> None:
+    """With nothing in it there is nothing to do."""
+    table = Table()
+    table.take(own(B, 0), 1, 0)
+    assert list(table.dead(1, 99 * S)) == []
 
 
 def test_a_second_producer_in_a_brokers_name_is_a_stranger() -> None:
