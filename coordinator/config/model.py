@@ -47,8 +47,9 @@ class Config:
             gate+native and 0 with native; where both are used, set it on all sidecars alike.
         native_headroom: how much higher than the limits the groups' records in Pulsar may be, so that a
             limit can be raised by as much without writing the record, which would let each broker's
-            clients publish all of it once: 1.0 is the double. Once no sidecar writes any more, brokers
-            that start anew keep to the records, no longer to the limits. Set it on all sidecars alike.
+            clients publish all of it once: 1.0 is the double. A broker that starts lets the whole record
+            pass for an interval, and once no sidecar writes any more, brokers that start anew keep to
+            the records, no longer to the limits. Set it on all sidecars alike.
         native_poll_seconds: how often the broker's counters are read, at most, with native.
         native_service_url: in whose name the broker reports its resource usage; empty asks the broker.
         gate_tls_listen: host:port where clients connect with TLS, beside gate_listen; empty is nowhere.
@@ -256,7 +257,7 @@ class Config:
     zookeeper_servers: str
     enforcement_path: str = "gate"
     native_margin: float = -1.0
-    native_headroom: float = 0.0
+    native_headroom: float = 1.0
     native_poll_seconds: float = 0.5
     native_service_url: str = ""
     gate_tls_listen: str = ""

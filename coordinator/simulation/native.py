@@ -55,14 +55,13 @@ class _Steered(Host):
         )
         self._written_ns = self._looked_ns = 0
         self._sidecar_runs = True
+        self._has_started = False
         self._wrong_ns: dict[str, int] = {}
         self._wanted: dict[str, Record] = {}
         super().__init__(*given)
         self._reader = f"sidecar of {self.name}"
-        # A sidecar that starts anew finds its broker as it is.
-        self.server = topic.brokers.get(self.name) or NativeBroker(self.name, topic)
+        self.server = NativeBroker(self.name, topic)
         self._steering.configure(self.name, INTERVAL_S)
-        self._steering.start(self.now_ns)
         topic.join(self._reader, self._hear)
 
     def receive(self, event: Event) -> None:
@@ -74,11 +73,9 @@ class _Steered(Host):
         """End the sidecar; its broker and its clients go on."""
         self._sidecar_runs = False
         self._topic.leave(self._reader)
+        for group in dict.fromkeys(group for group, _ in self._limiters):
+            self._remove(group)
         self._zookeeper.abandon(self.session)
-
-    def hand_over(self) -> None:
-        """End this host, not its broker: another host has its clients from now on."""
-        self.running = False
 
     def _hear(self, said: Statement) -> None:
         if self.running and self._steering.take(said, self.now_ns):
@@ -90,10 +87,16 @@ class _Steered(Host):
         now_ns = self._written_ns = self.now_ns
         groups = self.state.groups or {}
         self._steering.set_attachments(Attachments({}, {f"t/{name}": name for name in groups}))
+        if groups and not self._has_started:
+            self._has_started = True
+            self._steering.start(now_ns)
         whole = {name: group.limits for name, group in groups.items()}
         self._steering.set_whole(whole, self.state.decider.forest.root_of)
         self._steering.set_members(self.state.members)
         self._look_when_due(now_ns)
+        for broker in self._steering.doubted(now_ns):
+            if broker not in self._topic.brokers:
+                self._steering.table.refuse(broker, now_ns)
         self._steering.decide(now_ns)
         for broker, amounts in self._steering.to_write(now_ns):
             stands_in = broker != self.name

@@ -9,10 +9,6 @@ from deploy.demo.sidecars import SidecarCluster
 from deploy.demo.system import GROUP, NAMESPACE
 from deploy.local import rest
 
-#: The story doubles the limit under load. A record that has room for that need not be written, and each
-#: write lets every broker's clients publish the whole record once.
-_HEADROOM = 1.0
-
 
 class NativeSidecars(SidecarCluster):
     """A cluster with a sidecar beside each broker, and nothing between clients and brokers."""
@@ -20,10 +16,7 @@ class NativeSidecars(SidecarCluster):
     name = "pulsar-quota, native"
     own_resource_groups = True
     resource_group_interval_s = 1
-    settings: ClassVar[Mapping[str, object]] = {
-        "enforcement_path": "native",
-        "native_headroom": _HEADROOM,
-    }
+    settings: ClassVar[Mapping[str, object]] = {"enforcement_path": "native"}
 
     @property
     def client_url(self) -> str:

@@ -26,6 +26,9 @@ from tests.integration.sliding import Counted, sliding
 from tests.pulsar_version import pulsar_version
 
 LIMIT = 3_000
+RECORD = LIMIT
+"""Half of the limit, as brokers start each interval with a full bucket; doubled for headroom."""
+
 NAMESPACE = "native/orders"
 
 _WINDOW_S = 10

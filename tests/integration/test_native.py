@@ -9,7 +9,7 @@ from copy import copy
 import pytest
 
 from coordinator.native.engine.table import REST
-from tests.integration.native_world import LIMIT, Native, opened
+from tests.integration.native_world import LIMIT, RECORD, Native, opened
 from tests.integration.world import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
@@ -54,7 +54,7 @@ def test_the_limit_holds_and_is_shared(native: Native) -> None:
             native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
         native.comes_to({"broker-1": 1_500, "broker-2": 1_500}, within=0.05)
     # One that sidecars with a margin have left is lowered once no client publishes.
-    eventually(lambda: native.record() == LIMIT // 2, "the record without a margin")
+    eventually(lambda: native.record() == RECORD, "the record without a margin")
 
 
 def test_without_writers_the_sum_stays(native: Native) -> None:
@@ -76,11 +76,11 @@ def test_without_writers_the_sum_stays(native: Native) -> None:
 
 def test_what_others_change_is_set_again(native: Native) -> None:
     """The sidecar that sees the change twice first sets it again, and tells it."""
-    eventually(lambda: native.records_seen() == {LIMIT // 2}, "all sidecars have seen the record")
+    eventually(lambda: native.records_seen() == {RECORD}, "all sidecars have seen the record")
     url = f"{native.cluster.web_url()}/admin/v2/resourcegroups/native"
     assert native.http.put(url, json={"publishRateInMsgs": 77_777}).is_success
     eventually(lambda: "edited" in native.conditions(), "a sidecar tells of the edit")
-    eventually(lambda: native.record() == LIMIT // 2, "the record is set again")
+    eventually(lambda: native.record() == RECORD, "the record is set again")
 
 
 def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> None:
@@ -127,6 +127,10 @@ def test_a_broker_that_is_not_there_is_named(native: Native) -> None:
 
 def test_given_back_pulsars_own_groups_go_on(native: Native) -> None:
     """`pulsar-quota native off` refuses while sidecars run; then the record is the limit."""
+    native.configure({"native_headroom": 0.0})
+    native.sidecars.stop()
+    native.sidecars.start()
+    eventually(lambda: native.record() == LIMIT // 2, "the record without headroom")
     refused = native.off()
     assert refused.returncode == 1
     assert "broker-1" in refused.stderr
@@ -134,8 +138,9 @@ def test_given_back_pulsars_own_groups_go_on(native: Native) -> None:
     eventually(lambda: native.off().returncode == 0, "it is given back")
     assert native.record() == LIMIT
     assert "Nothing" in native.off().stdout or "rest" in native.off().stdout
+    native.configure({})
     native.sidecars.start()
-    eventually(lambda: native.record() == LIMIT // 2, "the record is native again")
+    eventually(lambda: native.record() == RECORD, "the record is native again")
 
 
 def test_a_gate_and_brokers_without_one_share_a_limit(mixed: Native) -> None:

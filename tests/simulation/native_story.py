@@ -75,6 +75,7 @@ class NativeStory:
         headroom_permille: of the records.
         owner_dies: whether the killed broker serves the topic of entries.
         stalls: whether brokers stand still now and then, as on a busy machine.
+        sidecar_dies: whether a broker's sidecar ends for good, five seconds into the last act.
         acts: how many of them to play, from the first.
         computed: told of each broker that has just computed its quotas.
     """
@@ -83,6 +84,7 @@ class NativeStory:
     headroom_permille: int = 1000
     owner_dies: bool = False
     stalls: bool = False
+    sidecar_dies: bool = False
     acts: int = 6
     computed: Callable[[NativeBroker], None] | None = None
     limits_set: list[LimitSet] = field(init=False, default_factory=list)
@@ -119,6 +121,8 @@ class NativeStory:
         last_s = self._plan()
         if self.stalls:
             self._plan_stalls(last_s)
+        if self.sidecar_dies:
+            self.world.at(last_s - _ACT_S + 5.0, self._lose_sidecar)
         self.world.schedule.run_until(round((last_s + 0.5) * NANOS_PER_SECOND))
         recording = DemoRecording(self._samples, (), self._acts, self._limits, self._killed_s)
         return recording, evaluate(recording)
@@ -214,6 +218,11 @@ class NativeStory:
             broker = self._rng.choice(tuple(DEMANDS))
             still_ns = self._rng.randint(2, 7) * NANOS_PER_SECOND // 10
             self.world.at(at_s, partial(self._stand_still, broker, still_ns))
+
+    def _lose_sidecar(self) -> None:
+        host = self.world.hosts[MORTAL]
+        assert isinstance(host, NativeHost)
+        host.kill_sidecar()
 
     def _stand_still(self, broker: str, still_ns: int) -> None:
         host = self.world.hosts.get(broker)

@@ -61,6 +61,17 @@ def test_a_broker_that_stands_still_for_a_moment_moves_no_limit(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_broker_whose_sidecar_has_died_keeps_its_part(seed: int) -> None:
+    """Also while it does not report, as its use does not move; another sidecar writes for it."""
+    _, figures = NativeStory(seed, acts=2, sidecar_dies=True).play()
+
+    after = figures.acts[-1]
+    assert after.settle_s is not None, after
+    assert after.settle_s <= 1.5, after
+    assert after.min_share >= 0.97, after
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_quotas_are_parts_whenever_limits_move(seed: int) -> None:
     """A rest that was written before another sidecar's entry was heard would stretch a quota."""
     story = NativeStory(seed, acts=5)

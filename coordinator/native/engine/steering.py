@@ -222,6 +222,13 @@ class Steering:
         """Return the names in which brokers report, and which no sidecar steers."""
         return self.table.unsteered(self.interval_s, now_ns)
 
+    def doubted(self, now_ns: int) -> tuple[str, ...]:
+        """Return the brokers that this sidecar has to ask whether they are there; it is the first."""
+        if not self._written or not self.table.is_first(self.own_url, now_ns):
+            return ()
+        found = self.table.doubted(self.interval_s, now_ns)
+        return tuple(name for name in found if name != self.own_url)
+
     def writes(self) -> bool:
         """Whether it writes its broker's row."""
         return bool(self._written)

@@ -1,8 +1,9 @@
 """The shell of native enforcement: the ports of a gate, with no gate.
 
-Three loops, each of which survives all failures: one writes entries (at once when a setting changed or
+Four loops, each of which survives all failures: one writes entries (at once when a setting changed or
 the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters
-(polling.py), one keeps Pulsar's records and attachments (upkeep.py). Limits that only a gate can enforce
+(polling.py), one keeps Pulsar's records and attachments (upkeep.py), one asks brokers that nothing is
+heard of whether they are there (asking.py). Limits that only a gate can enforce
 are accepted and reported as not enforced (`conditions`), so that no reader believes them enforced.
 """
 
@@ -47,6 +48,7 @@ from coordinator.native.engine.outside import BrokerCounters, EntryTopic, Native
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.views import NativeState
+from coordinator.native.shell.asking import Asking
 from coordinator.native.shell.polling import Listener, Polling
 from coordinator.native.shell.upkeep import Upkeep
 from coordinator.ports import Catalogue, Clock
@@ -98,12 +100,13 @@ class NativeActuator:
         self._upkeep = Upkeep(steering, admin, self._seen, clock, service_url=service_url)
         if cluster_group:
             self._upkeep.look_at_all_tenants()
+        #: Set when entries have to be written before their time.
+        self._due = asyncio.Event()
+        self._asking = Asking(steering, clock, self._due.set)
         self._polling = Polling(counters, steering, self._seen, clock, poll_s)
         self._limits: dict[str, Rates] = {}
         self._leased: set[str] = set()
         self._lease_until_ns: int | None = None
-        #: Set when entries have to be written before their time.
-        self._due = asyncio.Event()
         #: How much was told, how much of it is in entries that a broker has, and what waits for that.
         self._told = self._in_force = 0
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
@@ -120,6 +123,7 @@ class NativeActuator:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_always())
             tasks.create_task(self._upkeep.run())
+            tasks.create_task(self._asking.run())
             if self._polling.is_wanted:
                 tasks.create_task(self._polling.run())
 

@@ -72,10 +72,32 @@ def test_a_broker_whose_sidecar_is_gone_and_that_is_silent_is_dead() -> None:
     assert list(table.dead(1, 60 * S)) == []
 
     table.set_members(frozenset())
-    assert list(table.dead(1, 2 * S)) == []
-    assert list(table.dead(1, 4 * S)) == [B]
-    table.take(own(B, 5), 1, 4 * S)
-    assert list(table.dead(1, 5 * S)) == []
+    assert list(table.dead(1, 5 * S)) == [], (
+        "one whose use does not move reports once in five intervals"
+    )
+    assert list(table.dead(1, 7 * S)) == [B]
+    table.take(own(B, 5), 1, 7 * S)
+    assert list(table.dead(1, 8 * S)) == []
+
+
+def test_a_broker_that_refuses_connections_is_dead_until_it_reports() -> None:
+    """It is asked once it has not reported for an interval and no sidecar is there for it."""
+    table = Table()
+    table.set_members(frozenset({"b"}))
+    table.take(own(B, 5), 1, 0)
+    table.take(ours(B, 1_000, "b"), 1, 1)
+    assert list(table.doubted(1, 2 * S)) == []
+    table.set_members(frozenset())
+    assert list(table.doubted(1, S)) == []
+    assert list(table.doubted(1, 2 * S)) == [B]
+
+    table.refuse(B, 2 * S)
+    assert list(table.doubted(1, 2 * S)) == []
+    assert list(table.dead(1, 2 * S)) == [B]
+    assert list(table.orphans(1, 2 * S)) == []
+    table.take(own(B, 5), 1, 3 * S)
+    assert list(table.dead(1, 3 * S)) == []
+    assert list(table.orphans(1, 3 * S)) == [B]
 
 
 def test_a_broker_that_reports_and_whose_sidecar_is_gone_is_an_orphan() -> None:
@@ -110,11 +132,11 @@ def test_a_broker_whose_sidecar_has_not_written_for_a_second_is_stalled() -> Non
     table.take(replace(ours(B, 7, "a"), stands_in=True), 1, 2 * S)
     assert list(table.stalled(1, 2 * S)) == [B]
     assert table.entry(B, "g") == Amounts(1_000)
-    assert list(table.stalled(1, 4 * S)) == [], "the broker itself is silent"
+    assert list(table.stalled(1, 7 * S)) == [], "the broker itself is silent"
 
-    table.take(own(B, 5), 1, 4 * S)
+    table.take(own(B, 5), 1, 7 * S)
     table.set_members(frozenset({"a"}))
-    assert list(table.stalled(1, 4 * S)) == []
+    assert list(table.stalled(1, 7 * S)) == []
     assert table.entry(B, "g") is None
 
 
