@@ -62,7 +62,7 @@ def test_a_broker_that_stands_still_for_a_moment_moves_no_limit(seed: int) -> No
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_broker_whose_sidecar_has_died_keeps_its_part(seed: int) -> None:
-    """Also while it does not report, as its use does not move; another sidecar writes for it."""
+    """A steady broker reports once in five intervals only; another sidecar writes for it all the time."""
     _, figures = NativeStory(seed, acts=2, sidecar_dies=True).play()
 
     after = figures.acts[-1]

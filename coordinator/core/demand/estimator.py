@@ -16,9 +16,8 @@ a *bounded probe*: at most twice the admitted rate, or, if throttled all the tim
 in force, until STRONG messages have passed under throttling. After a probe that was enough, the demand
 returns to its former value, or to the admitted rate if that is higher. The demand of a newcomer is
 unknown: it is unbounded at once, and the newcomer has its fair share within a round. It remains a
-newcomer until a round without waiting has shown its demand: the round in which it began may end with
-its first wait, and shows what passed in an instant. A broker without demand for a while is a newcomer
-again.
+newcomer until a whole round has shown its demand; the round in which it began does not, if it began to
+wait just before its end. A broker without demand for a while is a newcomer again.
 
 =====================================  ============================================================
 limit used up, always throttled        unbounded, if STRONG messages passed or the demand is unknown;
@@ -144,6 +143,8 @@ class DemandEstimate:
         limit: int | None,
         messages: int,
         little: int,
+        *,
+        began: bool = False,
     ) -> None:
         """Learn from a round.
 
@@ -156,6 +157,8 @@ class DemandEstimate:
             messages: the number of messages admitted.
             little: the demand, per second, that is small enough beside the group's limit to be kept
                 for a while without loss to the others.
+            began: whether the first participant appeared in this round, and began to wait just before
+                its end.
         """
         self._little = little
         used_up = limit is not None and _used_up(rate, limit)
@@ -180,8 +183,8 @@ class DemandEstimate:
         self._known = True
         self._calm_down()
         self._follow(with_headroom, messages)
-        if not waited_permille:
-            self.is_new = self.demand == 0
+        if not used_up or not waited_permille:
+            self.is_new = self.demand == 0 or began
 
     def believes(self, messages: int) -> bool:
         """Return whether a few throttled counts with this number of messages are believed.

@@ -99,6 +99,8 @@ class UnitMeter:
         little: int,
         messages: int,
         afterwards: int | None,
+        *,
+        began: bool = False,
     ) -> None:
         """Turn the counts into the round's sample and start the next round.
 
@@ -109,10 +111,12 @@ class UnitMeter:
             messages: admitted in the round, whatever the unit.
             afterwards: the rate per second after the last waiting ended, where it shows demand
                 better.
+            began: whether the first participant appeared in the round.
         """
         self.sample = self.admitted
         self.sample_held_permille = held_permille = _permille(self._held_ns, elapsed_ns)
         waited_permille = _permille(self._waited_ns, elapsed_ns)
+        began = began and self._alarm.is_too_short(self._waited_ns)
         self.admitted = self._held_ns = self._waited_ns = 0
         if messages:
             self._size = max(1, self.sample // messages)
@@ -125,7 +129,9 @@ class UnitMeter:
         if afterwards is not None:
             rate, held_permille, waited_permille = afterwards, 0, 0
         messages = rate * elapsed_ns // NANOS_PER_SECOND // self._size
-        self._estimate.observe(rate, held_permille, waited_permille, limit, messages, little)
+        self._estimate.observe(
+            rate, held_permille, waited_permille, limit, messages, little, began=began
+        )
 
     def is_idle(self) -> bool:
         """Return whether the last round had nothing to report."""
@@ -139,8 +145,8 @@ class Meter:
     """One group's and class's traffic at this broker."""
 
     __slots__ = (
-        "_afterwards", "_jointly", "bytes", "farewells", "message_size", "messages", "participants",
-        "topics",
+        "_afterwards", "_jointly", "began", "bytes", "farewells", "message_size", "messages",
+        "participants", "topics",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
@@ -149,6 +155,8 @@ class Meter:
         self._afterwards = PostBacklogRate()
         #: Whether the law splits messages and bytes together.
         self._jointly = False
+        #: Whether the first participant appeared in this round.
+        self.began = False
         #: The present numbers.
         self.participants = 0
         self.topics = 0
@@ -198,8 +206,11 @@ class Meter:
         """
         passed = self.messages.admitted
         after = self._afterwards.close_round(elapsed_ns)
-        self.messages.close_round(elapsed_ns, limits[0], little[0], passed, after[0])
-        self.bytes.close_round(elapsed_ns, limits[1], little[1], passed, after[1])
+        began, self.began = self.began, False
+        for unit, limit, few, rate in zip(
+            (self.messages, self.bytes), limits, little, after, strict=True
+        ):
+            unit.close_round(elapsed_ns, limit, few, passed, rate, began=began)
         if self.messages.sample:
             size = -(-self.bytes.sample // self.messages.sample)
             if abs(size - self.message_size) * 1000 > self.message_size * _SIZE_MOVED_PERMILLE:
@@ -309,6 +320,7 @@ class Meters:
 
     def _take_part(self, meter: Meter, participants: int) -> None:
         if participants:
+            meter.began = meter.began or not meter.participants
             meter.farewells = 0
         elif meter.participants:
             meter.farewells = self._settings.repeat_rounds + 1

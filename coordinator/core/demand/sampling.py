@@ -105,6 +105,10 @@ class SaturationDetector:
         # One more, since a limit of a few per second admits nothing in most counts.
         return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
 
+    def is_too_short(self, waited_ns: int) -> bool:
+        """Return whether waiting for this time, if any, is less than what shows saturation."""
+        return waited_ns > 0 and not self._is_covered(waited_ns)
+
     def ring(self, limit: int | None) -> None:
         """Believe this round's counts: the limit is too low; None means that it cannot be judged."""
         self._rang = True

