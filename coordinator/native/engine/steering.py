@@ -120,9 +120,10 @@ class Steering:
 
     # What is told.
 
-    def configure(self, own_url: str, interval_s: int) -> None:
+    def configure(self, own_url: str, interval_s: int, *, reads_entries: bool = True) -> None:
         """Take the broker's facts about its own configuration."""
         self.own_url = own_url
+        self._wholes.are_read = reads_entries
         if interval_s != self.interval_s:
             self.interval_s = interval_s
             self._natives.clear()

@@ -31,6 +31,8 @@ class Wholes:
     def __init__(self, margin_permille: int, headroom_permille: int) -> None:
         self.record_permille = WHOLE + margin_permille
         self._headroom_permille = WHOLE + headroom_permille
+        #: Whether brokers read entries; the rest keeps no headroom at one that does not.
+        self.are_read = True
         self._limits: dict[str, Rates] = {}
         self._in_trees: frozenset[str] = frozenset()
 
@@ -62,7 +64,7 @@ class Wholes:
 
     def record(self, groups: GroupSet, interval_s: int) -> Record:
         """Return a native group's record as it should be in Pulsar."""
-        return self._record(groups, interval_s, self._headroom_permille)
+        return self._record(groups, interval_s, self._headroom_permille if self.are_read else WHOLE)
 
     def least_record(self, groups: GroupSet, interval_s: int) -> Record:
         """Return the lowest record under which a native group's limits can be reached."""

@@ -161,7 +161,11 @@ class Upkeep:
         if facts != self._seen.facts:
             log.info("broker's resource usage", url=facts.service_url, interval_s=facts.interval_s)
         self._seen.facts = facts
-        self._steering.configure(facts.service_url, max(1, facts.interval_s))
+        self._steering.configure(
+            facts.service_url,
+            max(1, facts.interval_s),
+            reads_entries=facts.transport == TRANSPORT,
+        )
 
     async def _look_at_namespaces(self) -> None:
         tenants: Sequence[str] = sorted(self._steering.tenants)

@@ -462,3 +462,14 @@ def test_two_hundred_groups_at_once() -> None:
     steering.decide(S)
     ((_, row),) = steering.to_write(S)
     assert {name: amounts.messages for name, amounts in row.items()} == groups
+
+
+def test_records_have_no_headroom_where_the_broker_reads_no_entries() -> None:
+    """The rest would not keep it there."""
+    steering = Steering(headroom_permille=1_000)
+    steering.set_whole({"g": Rates(publish_messages=C)})
+    steering.set_attachments(Attachments({}, {"t/n": "g"}))
+    steering.configure(url("a"), 1)
+    assert steering.records()["g"].messages == C
+    steering.configure(url("a"), 1, reads_entries=False)
+    assert steering.records()["g"].messages == C // 2
