@@ -26,9 +26,6 @@ TLS_SUFFIX = "+ssl"
 #: How long ZooKeeper waits for a silent broker or bookie before its topics go elsewhere.
 _SESSION_TIMEOUT_MS = 5000
 
-#: A broker that lost the topic of resource usage looks for it again this often, at least.
-_LONGEST_BACKOFF_NS = 1_000_000_000
-
 _PULSAR_RESOURCE_GROUP_TRANSPORT = (
     "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager"
 )
@@ -152,7 +149,6 @@ def broker(
     if resource_group_interval_s is not None:
         settings["resourceUsageTransportClassName"] = _PULSAR_RESOURCE_GROUP_TRANSPORT
         settings["resourceUsageTransportPublishIntervalInSecs"] = resource_group_interval_s
-        settings["brokerClient_maxBackoffIntervalNanos"] = _LONGEST_BACKOFF_NS
     return properties({**settings, **overrides})
 
 
