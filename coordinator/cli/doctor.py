@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from coordinator.cli.configuration import Settings, api_of, load_or_refuse
 from coordinator.cli.doctor_api import examine_api
-from coordinator.cli.failures import CommandFailed
+from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.output import console, print_json
 from coordinator.cli.session import GlobalOptions, session_of
@@ -32,9 +33,29 @@ def doctor(
         ),
     ] = None,
     settings: Settings = None,
+    native: Annotated[
+        str | None,
+        typer.Option(
+            help="Before the first sidecar: check what native enforcement needs of all brokers, of which "
+            "this is one's web service, and print a configuration for each sidecar.",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
+    broker_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --native: the token that brokers are asked with, a super-user's.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Check everything that must work and say how to fix what does not."""
     session = session_of(context)
+    if native is not None:
+        _show(session, _of_brokers(session, native, broker_token_file))
+        return
     loaded = None if config is None else load_or_refuse(config, settings)
     if loaded is not None and not session.is_named:
         session = replace(session, api=api_of(loaded))
@@ -46,11 +67,29 @@ def doctor(
         from coordinator.cli.probes import Probes  # noqa: PLC0415
 
         findings += examine_host(loaded, _answering_broker(session), Probes())
+    _show(session, findings)
+
+
+def _of_brokers(session: GlobalOptions, url: str, token_file: Path | None) -> list[Finding]:
+    # Only this option asks brokers.
+    from coordinator.cli.doctor_native import Brokers, examine_brokers  # noqa: PLC0415
+
+    try:
+        token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"--broker-token-file {token_file}: {error}") from error
+    with Brokers(url, token, session.trust, session.transport) as brokers:
+        return list(examine_brokers(brokers, token_file))
+
+
+def _show(session: GlobalOptions, findings: Sequence[Finding]) -> None:
     if session.as_json:
         print_json([_as_json(finding) for finding in findings])
     else:
         for finding in findings:
             console().print(_as_text(finding))
+            for line in finding.fix.splitlines()[1:]:
+                console().print(Text(f"    {line}"), soft_wrap=True)
     if any(finding.level is Level.WRONG for finding in findings):
         raise typer.Exit(1)
 
@@ -77,5 +116,5 @@ def _as_text(finding: Finding) -> Text:
     text.append(f"{finding.level.value:<6}", style=_STYLES[finding.level])
     text.append(f"{finding.subject:<{_SUBJECT_WIDTH}} {finding.text}")
     if finding.fix:
-        text.append(f"\n{'':6}{'':{_SUBJECT_WIDTH}} -> {finding.fix}")
+        text.append(f"\n{'':6}{'':{_SUBJECT_WIDTH}} -> {finding.fix.splitlines()[0]}")
     return text

@@ -30,8 +30,9 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
     yield from _zookeeper(config, probes)
     yield _bus(config, probes)
     yield _web(config, probes)
-    yield _upstream(config, probes)
-    yield _descriptors(config, probes)
+    if config.has_gate:
+        yield _upstream(config, probes)
+        yield _descriptors(config, probes)
     is_ours = answering_broker == config.broker_id
     for key, address in (
         ("gate_listen", config.gate_listen),

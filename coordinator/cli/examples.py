@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "conditions": ("pulsar-quota conditions", "pulsar-quota conditions --json"),
-    "doctor": ("pulsar-quota doctor", "pulsar-quota doctor --config sidecar.toml"),
+    "doctor": (
+        "pulsar-quota doctor",
+        "pulsar-quota doctor --config sidecar.toml",
+        "pulsar-quota doctor --native http://broker-1:8080",
+    ),
     "explain": (
         "pulsar-quota explain orders --broker broker-2",
         "pulsar-quota explain orders --at 12:03",

@@ -16,7 +16,14 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check."""
+    """The result of one check.
+
+    Args:
+        subject: of the check, in a word or two.
+        level: its severity.
+        text: the fact.
+        fix: the remedy; lines after the first are to be copied into a file, and are never folded.
+    """
 
     subject: str
     level: Level

@@ -88,6 +88,20 @@ def test_host_where_all_is_well(taken_address: str, free_address: str) -> None:
     assert {finding.level for finding in findings} == {Level.OK}
 
 
+def test_a_sidecar_without_a_gate_needs_no_way_to_the_broker_for_one(taken_address: str) -> None:
+    """Neither its address nor its files are looked at."""
+    config = replace(
+        config_of(taken_address, taken_address),
+        enforcement_path="native",
+        gate_listen="",
+        gate_upstream="",
+    )
+
+    found = {each.subject for each in examine_host(config, "broker-1", WellProbes())}
+
+    assert found == {"configuration", "ZooKeeper", "bus", "broker", "admin_listen"}
+
+
 def test_host_where_nothing_answers(taken_address: str, free_address: str) -> None:
     """The doctor names every dead address with its fix, and the taken port."""
     dead = config_of(taken=free_address, free=taken_address)
