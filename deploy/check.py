@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Final
 
 import kubernetes_validate
 import yaml
 
 from coordinator.config import ConfigError, from_mapping
+from coordinator.config.reference import example
 from deploy.local import requirements
 
 DEPLOY = Path(__file__).parent
@@ -37,8 +39,10 @@ _EVERYTHING = (
     "monitoring.dashboard=true",
     "config.record_dir=s3://bucket/recorded",
     "config.report_interval_seconds=2",
+    "config.tenant_admins.shop[0]=alice",
     "auth.brokers=true",
 )
+_ENFORCED: Final = ("native", "gate")
 _OF_AN_OPERATOR = "monitoring.coreos.com/"
 """Kinds that Kubernetes itself does not know, so it has no schema of them."""
 
@@ -87,18 +91,25 @@ def dashboard() -> None:
 def chart() -> None:
     """The chart renders, bare and with everything on, to what Kubernetes and the sidecar accept."""
     _run("helm", "lint", "--strict", "pulsar-quota", folder="helm")
-    settings = [part for setting in _EVERYTHING for part in ("--set", setting)]
-    for options in ([], settings):
-        version = f"{KUBERNETES}.0"
-        text = _run(
-            "helm", "template", "pulsar-quota", "pulsar-quota", "--kube-version", version, *options,
-            folder="helm",
-        )  # fmt: skip
-        for manifest in yaml.safe_load_all(text):
-            if manifest and not manifest["apiVersion"].startswith(_OF_AN_OPERATOR):
-                _validate(manifest)
-                if "sidecar.toml" in manifest.get("data", ()):
-                    _configures(manifest["data"]["sidecar.toml"])
+    for path in _ENFORCED:
+        for settings in ((), _EVERYTHING):
+            manifests = _rendered(f"enforcement={path}", *settings)
+            for manifest in manifests:
+                if not manifest["apiVersion"].startswith(_OF_AN_OPERATOR):
+                    _validate(manifest)
+            _configures(_of_sidecars(manifests), _told_at_start(manifests))
+
+
+def every_key() -> None:
+    """Every key of the configuration can be set in the chart's values, maps too, and wins."""
+    written = re.sub(r"^#(?=\w+ = )", "", example(), flags=re.MULTILINE)
+    wanted = tomllib.loads(written) | {"tenant_admins": {"a": ["b", "c"], "d": []}}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "values.yaml"
+        file.write_text(json.dumps({"config": wanted}), encoding="utf-8")
+        for path in _ENFORCED:
+            document = _of_sidecars(_rendered(f"enforcement={path}", values=file))
+            _is_as_wanted(tomllib.loads(document), wanted)
 
 
 def sidecar_container() -> None:
@@ -128,7 +139,14 @@ def unit() -> None:
         _run("systemd-analyze", "verify", "--man=no", *map(str, paths))
 
 
-CHECKS: tuple[Callable[[], None], ...] = (rules, dashboard, chart, sidecar_container, unit)
+CHECKS: tuple[Callable[[], None], ...] = (
+    rules,
+    dashboard,
+    chart,
+    every_key,
+    sidecar_container,
+    unit,
+)
 
 
 def main() -> int:
@@ -149,6 +167,46 @@ def main() -> int:
     return 0
 
 
+def _rendered(*settings: str, values: Path | None = None) -> list[Any]:
+    """The manifests of the chart."""
+    options = [part for setting in settings for part in ("--set", setting)]
+    options += [] if values is None else ["--values", str(values)]
+    version = f"{KUBERNETES}.0"
+    text = _run(
+        "helm", "template", "pulsar-quota", "pulsar-quota", "--kube-version", version, *options,
+        folder="helm",
+    )  # fmt: skip
+    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+
+def _of_sidecars(manifests: Sequence[Any]) -> str:
+    """The configuration of the sidecars."""
+    (document,) = (
+        manifest["data"]["sidecar.toml"]
+        for manifest in manifests
+        if "sidecar.toml" in manifest.get("data", ())
+    )
+    return str(document)
+
+
+def _told_at_start(manifests: Sequence[Any]) -> dict[str, str]:
+    """The keys that the first pod of the chart's own is told; those of brokers' pods are elsewhere."""
+    arguments = [
+        argument.replace("$(POD_INDEX)", "0").partition("--set=")[2].partition("=")
+        for manifest in manifests
+        if manifest["kind"] == "StatefulSet"
+        for argument in manifest["spec"]["template"]["spec"]["containers"][0]["args"]
+    ]
+    return {key: value for key, _, value in arguments if key}
+
+
+def _is_as_wanted(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    wrong = [key for key, value in wanted.items() if found.get(key) != value]
+    if wrong:
+        told = ", ".join(f"{key} = {found.get(key)!r}, not {wanted[key]!r}" for key in wrong)
+        raise ToolRefused(f"sidecar.toml of the chart: {told}")
+
+
 def _run(*command: str, folder: str = "") -> str:
     done = subprocess.run(command, cwd=DEPLOY / folder, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -164,9 +222,9 @@ def _as_asked(query: str, chosen: Mapping[str, str]) -> str:
         raise ToolRefused(f"{query}: the dashboard has no variable {error}") from error
 
 
-def _configures(document: str) -> None:
+def _configures(document: str, told: Mapping[str, str]) -> None:
     try:
-        from_mapping(tomllib.loads(document))
+        from_mapping(tomllib.loads(document) | told)
     except (tomllib.TOMLDecodeError, ConfigError) as error:
         raise ToolRefused(f"sidecar.toml of the chart: {error}\n{document}") from error
 

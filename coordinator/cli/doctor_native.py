@@ -31,10 +31,11 @@ BROKERS_MAX: Final = 1_000
 
 _TIMEOUT_S = 5.0
 _ADMIN = "/admin/v2"
-_LINES: Final = (
+LINES: Final = (
     f"resourceUsageTransportClassName={TRANSPORT}",
     "resourceUsageTransportPublishIntervalInSecs=1",
 )
+"""Of broker.conf, with which a broker reads entries each second."""
 _PORT = re.compile(r"Optional\[(\d+)\]")
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 _NOT_OF_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
@@ -191,7 +192,7 @@ def _examined(broker: _Broker, token_file: Path | None) -> Iterator[Finding]:
 
 
 def _reading(broker: _Broker, facts: BrokerFacts) -> Finding:
-    add = "Put this into its broker.conf and restart it:\n" + "\n".join(_LINES)
+    add = "Put this into its broker.conf and restart it:\n" + "\n".join(LINES)
     if facts.transport != TRANSPORT:
         return wrong("broker", f"{broker.url} reads no entries, so nothing could steer it", add)
     if facts.interval_s > SLOW_INTERVAL_S:

@@ -17,6 +17,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from coordinator.cli import doctor_native
 from coordinator.config import from_mapping
 from coordinator.core.settings import ConditionThresholds
 from coordinator.insight.model.conditions import TABLE, ConditionKind
@@ -259,6 +260,28 @@ def test_the_chart_and_the_brokers_values_agree() -> None:
     assert sidecar["securityContext"]["readOnlyRootFilesystem"] is True
 
 
+def test_pods_take_any_user_and_a_configuration_that_has_changed() -> None:
+    """OpenShift gives each namespace its own; a file that is mounted by itself never changes."""
+    (sidecar,) = read_yaml("helm", "pulsar-values.yaml")["broker"]["initContainers"]
+    template = DEPLOY / "helm" / "pulsar-quota" / "templates" / "sidecars.yaml"
+    pods = template.read_text(encoding="utf-8")
+
+    assert "runAsUser" not in sidecar["securityContext"]
+    assert "runAsUser" not in pods
+    assert not any("subPath" in mount for mount in sidecar["volumeMounts"])
+    assert "subPath" not in pods
+    assert 'pulsar-quota/config: {{ include "pulsar-quota.configuration" . | sha256sum }}' in pods
+
+
+def test_the_values_for_brokers_without_gates_let_them_read_entries() -> None:
+    """The lines that ``doctor --native`` asks for."""
+    settings = read_yaml("helm", "pulsar-native-values.yaml")["broker"]["configData"]
+
+    assert [f"{key.removeprefix('PULSAR_PREFIX_')}={value}" for key, value in settings.items()] == [
+        *doctor_native.LINES
+    ]
+
+
 @pytest.mark.parametrize("key", ["SECRETKEY", "broker.token"])
 def test_the_chart_names_files_that_the_brokers_values_mount(key: str) -> None:
     """A configured file that is not mounted ends the sidecar at its start."""
@@ -266,13 +289,14 @@ def test_the_chart_names_files_that_the_brokers_values_mount(key: str) -> None:
     (sidecar,) = broker["initContainers"]
     (keys,) = (volume for volume in broker["extraVolumes"] if "projected" in volume)
     (mount,) = (m for m in sidecar["volumeMounts"] if m["name"] == keys["name"])
-    template = DEPLOY / "helm" / "pulsar-quota" / "templates" / "configmap.yaml"
+    template = DEPLOY / "helm" / "pulsar-quota" / "templates" / "_helpers.tpl"
     values = read_yaml("helm", "pulsar-quota", "values.yaml")["auth"]
     named = template.read_text(encoding="utf-8").replace(
-        "{{ .Values.auth.secretKey }}", values["secretKey"]
+        '%s" $keys .Values.auth.secretKey', f'{values["secretKey"]}" $keys'
     )
 
-    assert f'"{mount["mountPath"]}/{key}"' in named
+    assert f'$keys := "{mount["mountPath"]}"' in named
+    assert f'(printf "%s/{key}" $keys)' in named
     mounted = {i["path"] for s in keys["projected"]["sources"] for i in s["secret"]["items"]}
     assert key in mounted
 

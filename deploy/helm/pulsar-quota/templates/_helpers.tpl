@@ -12,3 +12,72 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 release: {{ .Values.pulsar.release }}
 component: broker
 {{- end }}
+
+{{/* The labels of the pods in which sidecars run. */}}
+{{- define "pulsar-quota.sidecars" -}}
+{{- if eq .Values.enforcement "native" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- else -}}
+{{- include "pulsar-quota.brokers" . }}
+{{- end }}
+{{- end }}
+
+{{/* A value as TOML. */}}
+{{- define "pulsar-quota.value" -}}
+{{- if kindIs "map" . -}}
+  {{- $pairs := list -}}
+  {{- range $key, $value := . -}}
+    {{- $pairs = append $pairs (printf "%s = %s" ($key | toJson) (include "pulsar-quota.value" $value)) -}}
+  {{- end -}}
+  { {{ join ", " $pairs }} }
+{{- else if kindIs "slice" . -}}
+  {{- $items := list -}}
+  {{- range . -}}
+    {{- $items = append $items (include "pulsar-quota.value" .) -}}
+  {{- end -}}
+  [{{ join ", " $items }}]
+{{- else if and (kindIs "float64" .) (eq (floor .) .) -}}
+  {{- /* Helm reads every number of a file as a float. */ -}}
+  {{ int64 . }}
+{{- else -}}
+  {{ toJson . }}
+{{- end -}}
+{{- end }}
+
+{{/* The configuration of all sidecars: what the values of this chart make of it, then `config` over it. */}}
+{{- define "pulsar-quota.configuration" -}}
+{{- $own := dict
+  "broker_id" "pod"
+  "enforcement_path" .Values.enforcement
+  "admin_listen" (printf "0.0.0.0:%v" .Values.ports.admin)
+  "bus_topics" .Values.busTopics
+  "zookeeper_servers" (.Values.zookeeperServers | default (printf "%s-zookeeper:2181" .Values.pulsar.release))
+  "super_user_roles" .Values.auth.superUserRoles
+-}}
+{{- $keys := "/etc/pulsar-quota/keys" -}}
+{{- if .Values.auth.asymmetric -}}
+  {{- $_ := set $own "auth_public_key_files" (list (printf "%s/%s" $keys .Values.auth.secretKey)) -}}
+{{- else -}}
+  {{- $_ := set $own "auth_secret_key_file" (printf "%s/%s" $keys .Values.auth.secretKey) -}}
+{{- end -}}
+{{- if .Values.auth.brokers -}}
+  {{- $_ := set $own "bus_token_file" (printf "%s/broker.token" $keys) -}}
+  {{- $_ := set $own "broker_token_file" (printf "%s/broker.token" $keys) -}}
+{{- end -}}
+{{- if eq .Values.enforcement "native" -}}
+  {{- $brokers := printf "%s-broker" .Values.pulsar.release -}}
+  {{- $_ := set $own "broker_web_url" (printf "http://%s:%v" $brokers .Values.ports.web) -}}
+  {{- $_ := set $own "bus_service_url" (printf "pulsar://%s:%v" $brokers .Values.ports.broker) -}}
+{{- else -}}
+  {{- $_ := set $own "gate_listen" (printf "0.0.0.0:%v" .Values.ports.gate) -}}
+  {{- $_ := set $own "gate_upstream" (printf "127.0.0.1:%v" .Values.ports.upstream) -}}
+  {{- $_ := set $own "broker_web_url" (printf "http://127.0.0.1:%v" .Values.ports.web) -}}
+  {{- $_ := set $own "bus_service_url" (printf "pulsar://127.0.0.1:%v" .Values.ports.broker) -}}
+{{- end -}}
+{{- range $key, $value := mergeOverwrite $own (deepCopy .Values.config) -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{ $key }} = {{ include "pulsar-quota.value" $value }}
+{{ end -}}
+{{- end -}}
+{{- end }}
