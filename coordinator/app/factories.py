@@ -16,6 +16,7 @@ from admin_api.backend import Backlogs
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
+from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
@@ -82,6 +83,11 @@ def native_topic(config: Config) -> NativeTopic:
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
     )
+
+
+def inventory(config: Config) -> HttpInventory:
+    """Return what Pulsar has, by the own broker."""
+    return HttpInventory(config.broker_web_url, token=_broker_token(config))
 
 
 def native_admin(config: Config) -> HttpNativeAdmin:

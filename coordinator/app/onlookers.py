@@ -13,9 +13,11 @@ from admin_api.backend import Backlogs
 from coordinator.adapters.clock import wall_ms
 from coordinator.app import factories
 from coordinator.app.parts import SidecarParts
+from coordinator.insight.shell.inventory import InventoryWatch
 from coordinator.insight.shell.namespace_meter import NamespaceMeter
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.insight.shell.unknown_topics import UnknownTopicsWatch
+from coordinator.native.engine.sets import ALL_OF
 from coordinator.native.shell.actuator import NativeActuator
 
 if TYPE_CHECKING:
@@ -52,6 +54,18 @@ def watch_unknown_topics(parts: SidecarParts) -> None:
         watch = UnknownTopicsWatch(parts.gate_process, parts.config.broker_id)
         parts.runner.sampler.further.append(watch.conditions)
         parts.runner.keep("unknown topics", watch.run)
+
+
+async def watch_inventory(parts: SidecarParts, stack: AsyncExitStack) -> None:
+    """Tell what has no counterpart in Pulsar, if the configuration asks for it."""
+    every_s = parts.config.inventory_seconds
+    if not every_s:
+        return
+    inventory = await stack.enter_async_context(factories.inventory(parts.config))
+    watch = InventoryWatch(inventory, every_s, lambda name: name.startswith(ALL_OF))
+    parts.kept.store.watch(watch.catalogue_changed)
+    parts.runner.sampler.further.append(watch.conditions)
+    parts.runner.keep("inventory", watch.run)
 
 
 async def backlogs(parts: SidecarParts, stack: AsyncExitStack) -> Backlogs | None:

@@ -105,6 +105,7 @@ async def _start(
     runner.spawn(gate.ends())
     onlookers.record(parts)
     onlookers.watch_unknown_topics(parts)
+    await onlookers.watch_inventory(parts, stack)
     await _connect(parts, stack)
     runner.keep("topic limits", courier.run)
     informed = [runner.informed, courier.informed]

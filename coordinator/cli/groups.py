@@ -121,10 +121,19 @@ def update_group(context: typer.Context, name: Name, fields: Fields, wait: Wait 
 
 
 @app.command("delete")
-def delete_group(context: typer.Context, name: Name) -> None:
+def delete_group(
+    context: typer.Context,
+    name: Name,
+    force: Annotated[
+        bool, typer.Option("--force", help="Detach first what is attached to it, existing or not.")
+    ] = False,
+) -> None:
     """Delete a resource group that has neither attachments nor children."""
     session = session_of(context)
     with session.connect() as client:
+        if force:
+            for owner in owners.attached(client.definition(name)["attachments"]):
+                client.detach(owner)
         client.delete_group(name)
     if session.as_json:
         print_json({"name": name, "deleted": True})

@@ -246,6 +246,9 @@ class Config:
         reconcile_part: the part of the time that such comparisons may take; with thousands of topics they
             are further apart, at most 30 s. It bounds their processor time at broker and sidecar; a
             smaller part shows later what goes round the gate.
+        inventory_seconds: how often the broker is asked for its tenants, namespaces and resource groups,
+            to tell of attachments to what no longer exists, and of groups that were made at a broker. 0
+            is never.
         log_level: debug, info, warning or error.
     """
 
@@ -362,6 +365,7 @@ class Config:
     backlog_enforcement_seconds: float = 5.0
     reconcile_seconds: float = 2.0
     reconcile_part: float = 0.1
+    inventory_seconds: float = 60.0
     log_level: str = "info"
 
     @property

@@ -70,6 +70,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "backlog_enforcement_seconds": (1.0, 3600.0),
     "reconcile_seconds": (0.0, 60.0),
     "reconcile_part": (0.001, 1.0),
+    "inventory_seconds": (0.0, 86_400.0),
     **dict.fromkeys((*BROKER_RATES.values(), *PARTITION_RATES.values()), (UNLIMITED, _MAX_RATE)),
 }
 
@@ -142,7 +143,7 @@ def check(config: Config) -> None:
         raise ConfigError("record_cluster: name the cluster; it must not be empty")
     _check_conditions(config)
     _check_backlog(config)
-    _check_reconciliation(config)
+    _check_comparisons(config)
 
 
 def _check_replication(config: Config) -> None:
@@ -250,11 +251,13 @@ def _check_backlog(config: Config) -> None:
         )
 
 
-def _check_reconciliation(config: Config) -> None:
+def _check_comparisons(config: Config) -> None:
     if config.reconcile_seconds and not config.has_gate:
         _check_unset(config, ("reconcile_seconds",), _NATIVE_ALONE)
     if config.reconcile_seconds:
         _check_range("reconcile_seconds", config.reconcile_seconds, 0.5, 60.0)
+    if config.inventory_seconds:
+        _check_range("inventory_seconds", config.inventory_seconds, 1.0, 86_400.0)
 
 
 def _check_own_limits(config: Config) -> None:

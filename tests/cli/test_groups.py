@@ -115,6 +115,18 @@ def test_attaching_and_detaching(run: Run, owner: tuple[str, str]) -> None:
     assert json.loads(deleted.stdout) == {"name": "orders", "deleted": True}
 
 
+def test_deleting_by_force_detaches_first(run: Run) -> None:
+    """Every owner; the group of another is left alone."""
+    run("groups", "create", "other", "-mp", "1")
+    for owner in (("--tenant", "public"), ("--role", "team-*"), ("--default-role",)):
+        assert run("groups", "attach", "orders", *owner).exit_code == 0
+    run("groups", "attach", "other", "--namespace", "public/default")
+
+    assert run("groups", "delete", "orders", "--force").exit_code == 0
+    (left,) = json.loads(run("groups", "list", "--json").stdout)
+    assert (left["name"], left["attachments"]["namespaces"]) == ("other", ["public/default"])
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

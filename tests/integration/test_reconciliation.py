@@ -1,5 +1,6 @@
 """Real clients that go round real gates are told, by both classes and to the byte, whatever they claim.
 
+So is what is attached here and does not exist in Pulsar, or was made in Pulsar and is not known here.
 Messages are larger than the uncertainty of an account, so that none of them waits untold for others.
 """
 
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.cluster
 BROKER = "broker-1"
 RATE = 200
 SEEN_WITHIN_S = 10.0
-OFTEN = {"reconcile_seconds": 1.0, "reconcile_part": 0.25}
+OFTEN = {"reconcile_seconds": 1.0, "reconcile_part": 0.25, "inventory_seconds": 1.0}
 """A cluster of tests has many topics, and other work."""
 LARGE = bytes(2 * LEAST)
 RECEIPT, SEND_ERROR = 7, 8
@@ -271,6 +272,64 @@ def test_clients_of_gates_are_never_told(reconciled: World) -> None:
         exclusive.unsubscribe()
     read_again(reconciled, 4)
     assert (escaped(reconciled), ended(reconciled)) == ({}, before)
+
+
+def told(world: World, kind: str) -> set[str]:
+    """The subjects of a kind of condition, at any sidecar."""
+    return {
+        each["subject"]
+        for name in world.topic_of
+        for each in world.get("/quota/v1/conditions", at=name)
+        if each["condition"] == kind
+    }
+
+
+def pulsar_quota(world: World, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command against a sidecar."""
+    command = [sys.executable, *PROGRAM, "--api", world.sidecars.admin_url(BROKER), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by_force(
+    reconciled: World,
+) -> None:
+    """A namespace and a tenant; what still exists is none."""
+    at_broker = f"{reconciled.cluster.web_url()}/admin/v2"
+    namespace, tenant = f"{TENANT}/gone-{reconciled.group}", f"gone-{reconciled.group}"
+    reconciled.limit(publishRateInMsgs=100)
+    reconciled.topics.create_namespace(namespace, 4)
+    reconciled.topics.create_tenant(tenant)
+    at_sidecar = f"{reconciled.sidecars.admin_url('broker-2')}/admin/v2"
+    for owner in (f"namespaces/{namespace}", f"tenants/{tenant}"):
+        url = f"{at_sidecar}/{owner}/resourcegroup/{reconciled.group}"
+        reconciled.http.post(url).raise_for_status()
+        reconciled.http.delete(f"{at_broker}/{owner}").raise_for_status()
+
+    eventually(lambda: told(reconciled, "Orphaned") >= {namespace, tenant}, "both are told")
+    shown = pulsar_quota(reconciled, "doctor").stdout
+    assert f"groups detach --namespace {namespace}" in " ".join(shown.split())
+    assert pulsar_quota(reconciled, "groups", "delete", reconciled.group).returncode == 1
+    forced = pulsar_quota(reconciled, "groups", "delete", "--force", reconciled.group)
+    assert forced.returncode == 0, forced.stderr
+    eventually(lambda: not told(reconciled, "Orphaned") & {namespace, tenant}, "none is left")
+
+
+def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled: World) -> None:
+    """By its name, with the command that takes it over."""
+    name = f"alone-{reconciled.group}"
+    at_broker = f"{reconciled.cluster.web_url()}/admin/v2/resourcegroups/{name}"
+    reconciled.http.put(at_broker, json={"publishRateInMsgs": 100}).raise_for_status()
+    try:
+        eventually(lambda: name in told(reconciled, "OnlyInPulsar"), "it is told")
+        shown = " ".join(pulsar_quota(reconciled, "doctor").stdout.split())
+        assert f"the resource group {name} was made at a broker" in shown
+        assert "pulsar-quota import --from" in shown
+        made = pulsar_quota(reconciled, "groups", "create", name, "-mp", "100")
+        assert made.returncode == 0, made.stderr
+        eventually(lambda: name not in told(reconciled, "OnlyInPulsar"), "it is known")
+    finally:
+        pulsar_quota(reconciled, "groups", "delete", name)
+        reconciled.http.delete(at_broker)
 
 
 def ended(world: World) -> int:

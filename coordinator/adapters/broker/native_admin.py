@@ -7,106 +7,69 @@ names raise ValueError before they become part of a path.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import httpx
 
-from coordinator.adapters.broker.web_service import WebServiceClient
+from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in, said
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts
-from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.ports import BrokerUnreachable
 from coordinator.wire.documents import validate_name
 
-_TIMEOUT_S = 5.0
 _INTERVAL: Final = "resourceUsageTransportPublishIntervalInSecs"
 _TRANSPORT: Final = "resourceUsageTransportClassName"
 _OPTIONAL = re.compile(r"Optional\[(.*)\]")
 
 
-class HttpNativeAdmin(WebServiceClient):
-    """`coordinator.native.engine.outside.NativeAdmin` over HTTP.
-
-    Args:
-        web_service_url: the broker's own web service.
-        token: sent as bearer token, a super-user's; None sends none.
-        transport: for tests; None is the network.
-    """
-
-    def __init__(
-        self,
-        web_service_url: str,
-        *,
-        token: str | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        super().__init__(
-            web_service_url, "/admin/v2", token=token, timeout_s=_TIMEOUT_S, transport=transport
-        )
+class HttpNativeAdmin(HttpInventory):
+    """`coordinator.native.engine.outside.NativeAdmin` over HTTP; arguments as `HttpInventory`."""
 
     async def facts(self) -> BrokerFacts:
         """See `NativeAdmin`."""
-        answer = _ok(await self._request("GET", "/brokers/configuration/runtime"))
+        answer = accepted(await self._request("GET", "/brokers/configuration/runtime"))
         try:
             return facts_in(answer.json())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BrokerUnreachable(f"{_said(answer)}: {error!r}") from error
+            raise BrokerUnreachable(f"{said(answer)}: {error!r}") from error
 
     async def record(self, group: str) -> Record | None:
         """See `NativeAdmin`."""
         answer = await self._request("GET", f"/resourcegroups/{validate_name(group)}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
-        body = _json(_ok(answer))
+        body = json_in(accepted(answer))
         try:
             return Record(
                 _rate(body.get("publishRateInMsgs")), _rate(body.get("publishRateInBytes"))
             )
         except (ValueError, TypeError, AttributeError) as error:
-            raise BrokerUnreachable(f"{_said(answer)}: {error!r}") from error
+            raise BrokerUnreachable(f"{said(answer)}: {error!r}") from error
 
     async def set_record(self, group: str, record: Record) -> None:
         """See `NativeAdmin`."""
         body = {"publishRateInMsgs": record.messages, "publishRateInBytes": record.bytes}
-        _ok(await self._request("PUT", f"/resourcegroups/{validate_name(group)}", body))
+        accepted(await self._request("PUT", f"/resourcegroups/{validate_name(group)}", body))
 
     async def remove_record(self, group: str) -> None:
         """See `NativeAdmin`."""
-        _ok(await self._request("DELETE", f"/resourcegroups/{validate_name(group)}"))
+        accepted(await self._request("DELETE", f"/resourcegroups/{validate_name(group)}"))
 
     async def group_of(self, namespace: str) -> str | None:
         """See `NativeAdmin`."""
         answer = await self._request("GET", _namespace_path(namespace))
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
-        return _ok(answer).text.strip().strip('"')
+        return accepted(answer).text.strip().strip('"')
 
     async def attach(self, namespace: str, group: str) -> None:
         """See `NativeAdmin`."""
         path = _namespace_path(namespace)
         if group:
-            _ok(await self._request("POST", f"{path}/{validate_name(group)}"))
+            accepted(await self._request("POST", f"{path}/{validate_name(group)}"))
         else:
-            _ok(await self._request("DELETE", path))
-
-    async def namespaces(self, tenant: str) -> Sequence[str]:
-        """See `NativeAdmin`."""
-        answer = await self._request("GET", f"/namespaces/{validate_name(tenant)}")
-        if answer.status_code == httpx.codes.NOT_FOUND:
-            return ()
-        return _names(_ok(answer))
-
-    async def tenants(self) -> Sequence[str]:
-        """See `NativeAdmin`."""
-        return _names(_ok(await self._request("GET", "/tenants")))
-
-    async def _request(
-        self, method: str, path: str, body: Mapping[str, object] | None = None
-    ) -> httpx.Response:
-        try:
-            return await self._client.request(method, path, json=body)
-        except httpx.HTTPError as error:
-            raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+            accepted(await self._request("DELETE", path))
 
 
 def facts_in(body: Mapping[str, str]) -> BrokerFacts:
@@ -136,30 +99,3 @@ def _namespace_path(namespace: str) -> str:
 
 def _rate(value: object) -> int:
     return UNLIMITED if value is None else int(value)  # type: ignore[call-overload]
-
-
-def _names(answer: httpx.Response) -> tuple[str, ...]:
-    body = _json(answer)
-    if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
-        raise BrokerUnreachable(f"{_said(answer)}: no list of names")
-    return tuple(body)
-
-
-def _json(answer: httpx.Response) -> Any:
-    try:
-        return answer.json()
-    except ValueError as error:
-        raise BrokerUnreachable(f"{_said(answer)}: {error}") from error
-
-
-def _ok(answer: httpx.Response) -> httpx.Response:
-    if answer.is_success:
-        return answer
-    if answer.is_client_error:
-        raise Refused(_said(answer))
-    raise BrokerUnreachable(_said(answer))
-
-
-def _said(answer: httpx.Response) -> str:
-    request = answer.request
-    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"

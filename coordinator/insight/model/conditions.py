@@ -47,6 +47,8 @@ class ConditionKind(Enum):
     ZOOKEEPER_LOST = "ZooKeeperLost"
     NATIVE_INEXACT = "NativeInexact"
     TRAFFIC_ROUND_THE_GATE = "TrafficRoundTheGate"
+    ORPHANED = "Orphaned"
+    ONLY_IN_PULSAR = "OnlyInPulsar"
     UNKNOWN_TOPICS = "UnknownTopics"
     PARTITION_NEAR_LIMIT = "PartitionNearLimit"
     BACKLOG_NEAR_QUOTA = "BacklogNearQuota"
@@ -109,6 +111,16 @@ TABLE: Mapping[ConditionKind, ConditionRow] = {
         Severity.WARNING,
         "Close the way that it takes; docs/ways.md says how. Until then the limit is exceeded by that "
         "much.",
+    ),
+    ConditionKind.ORPHANED: ConditionRow(
+        Severity.WARNING,
+        "Detach what pulsar-quota conditions names, or a new tenant or namespace of that name is held to "
+        "an old limit.",
+    ),
+    ConditionKind.ONLY_IN_PULSAR: ConditionRow(
+        Severity.WARNING,
+        "Import it with what is attached to it (pulsar-quota import --from a broker's URL), or delete it "
+        "in Pulsar.",
     ),
     ConditionKind.UNKNOWN_TOPICS: ConditionRow(
         Severity.WARNING,

@@ -1,10 +1,11 @@
-"""The ports for operations, as protocols; adapters implement them.
+"""The ports for operations and for Pulsar's own inventory, as protocols; adapters implement them.
 
 The rules are those of ``coordinator.ports``: answer or raise, no type of a library.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,4 +65,23 @@ class OperationRecorder(Protocol):
 
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
         """An operation, accepted `at_ms` milliseconds after 1970, came to another stage."""
+        ...
+
+
+class Inventory(Protocol):
+    """The tenants, namespaces and resource groups that Pulsar has.
+
+    Each raises BrokerUnreachable when the broker does not answer, Refused when it may not.
+    """
+
+    async def tenants(self) -> Sequence[str]:
+        """Return all tenants."""
+        ...
+
+    async def namespaces(self, tenant: str) -> Sequence[str]:
+        """Return a tenant's namespaces, as ``tenant/namespace``; of an unknown tenant, none."""
+        ...
+
+    async def groups(self) -> Sequence[str]:
+        """Return the names of Pulsar's own resource groups."""
         ...

@@ -1,0 +1,129 @@
+"""Hold what is attached and defined here against what Pulsar has, and tell what has no counterpart.
+
+* *Orphaned*: a tenant or namespace is attached that Pulsar does not have. It was deleted at a broker,
+  where no sidecar hears of it. Its attachment keeps its group from being deleted, and a new one of the
+  same name would be held to an old limit.
+* *Only in Pulsar*: a resource group was made at a broker. No sidecar knows it, so it limits what Pulsar
+  makes of it, by each broker for itself.
+
+Each sidecar asks its own broker: for the tenants, the groups, and the namespaces of at most
+`TENANTS_PER_LOOK` tenants, which take turns. So a broker answers a bounded number of requests, and a
+large cluster is looked through in more than one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from coordinator.core.model import Attachments
+from coordinator.insight.model.conditions import Condition, ConditionKind
+from coordinator.insight.model.outside import Inventory
+from coordinator.ports import Catalogue, PortError
+
+TENANTS_PER_LOOK: Final = 50
+
+_log = structlog.get_logger(__name__)
+
+
+class InventoryWatch:
+    """Ask the broker what there is, and tell what has no counterpart.
+
+    Args:
+        inventory: the broker's.
+        every_s: the time from one look to the next.
+        is_made_here: whether sidecars wrote a group of Pulsar's that is in no catalogue.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        every_s: float,
+        is_made_here: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._inventory = inventory
+        self._every_s = every_s
+        self._is_made_here = is_made_here
+        self._catalogue: Catalogue | None = None
+        self._tenants: frozenset[str] | None = None
+        self._groups: tuple[str, ...] = ()
+        #: The namespaces of each tenant that was looked at; the one looked at last is the last.
+        self._namespaces: dict[str, frozenset[str]] = {}
+        self._error = ""
+
+    def catalogue_changed(self, catalogue: Catalogue) -> None:
+        """Take over what is defined and attached."""
+        self._catalogue = catalogue
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask once; what cannot be asked is not known, and nothing is told of it."""
+        try:
+            await self._ask()
+        except PortError as error:
+            self._tenants, self._groups, self._namespaces = None, (), {}
+            if str(error) != self._error:
+                _log.info("Pulsar's tenants and groups cannot be looked at", reason=str(error))
+            self._error = str(error)
+        else:
+            self._error = ""
+
+    async def _ask(self) -> None:
+        self._tenants = frozenset(await self._inventory.tenants())
+        self._groups = tuple(sorted(await self._inventory.groups()))
+        if self._catalogue is None:
+            return
+        wanted = _tenants_of(self._catalogue.attachments) & self._tenants
+        kept = {name: found for name, found in self._namespaces.items() if name in wanted}
+        turn = [*sorted(wanted - kept.keys()), *kept]
+        for tenant in islice(turn, TENANTS_PER_LOOK):
+            kept.pop(tenant, None)
+            kept[tenant] = frozenset(await self._inventory.namespaces(tenant))
+        self._namespaces = kept
+
+    def conditions(self, _now_ns: int) -> Iterator[Condition]:
+        """Yield what has no counterpart, by the last answers and the present catalogue."""
+        if self._catalogue is None or self._tenants is None:
+            return
+        for owner, group in self._orphans(self._catalogue.attachments, self._tenants):
+            kind = "namespace" if "/" in owner else "tenant"
+            yield Condition(
+                ConditionKind.ORPHANED,
+                owner,
+                f"the {kind} {owner} is attached to {group}, and Pulsar has none of that name",
+                f"Detach it (pulsar-quota groups detach --{kind} {owner}), or a new one of that name "
+                f"is held to that limit, and {group} cannot be deleted.",
+            )
+        for name in self._groups:
+            if name not in self._catalogue.groups and not self._is_made_here(name):
+                yield Condition(
+                    ConditionKind.ONLY_IN_PULSAR,
+                    name,
+                    f"the resource group {name} was made at a broker, so no sidecar limits it",
+                )
+
+    def _orphans(
+        self, attachments: Attachments, tenants: frozenset[str]
+    ) -> Iterator[tuple[str, str]]:
+        for tenant, group in attachments.tenants.items():
+            if tenant not in tenants:
+                yield tenant, group
+        for namespace, group in attachments.namespaces.items():
+            tenant = namespace.partition("/")[0]
+            found = self._namespaces.get(tenant)
+            if tenant not in tenants or (found is not None and namespace not in found):
+                yield namespace, group
+
+
+def _tenants_of(attachments: Attachments) -> set[str]:
+    namespaces: Mapping[str, str] = attachments.namespaces
+    return {namespace.partition("/")[0] for namespace in namespaces}
