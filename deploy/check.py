@@ -224,7 +224,7 @@ def _as_asked(query: str, chosen: Mapping[str, str]) -> str:
 
 def _configures(document: str, told: Mapping[str, str]) -> None:
     try:
-        from_mapping(tomllib.loads(document) | told)
+        from_mapping({**tomllib.loads(document), **told})
     except (tomllib.TOMLDecodeError, ConfigError) as error:
         raise ToolRefused(f"sidecar.toml of the chart: {error}\n{document}") from error
 

@@ -72,13 +72,13 @@ def doctor(
 
 def _of_brokers(session: GlobalOptions, url: str, token_file: Path | None) -> list[Finding]:
     # Only this option asks brokers.
-    from coordinator.cli.doctor_native import Brokers, examine_brokers  # noqa: PLC0415
+    from coordinator.cli.doctor_native import AskedBrokers, examine_brokers  # noqa: PLC0415
 
     try:
         token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"--broker-token-file {token_file}: {error}") from error
-    with Brokers(url, token, session.trust, session.transport) as brokers:
+    with AskedBrokers(url, token, session.trust, session.transport) as brokers:
         return list(examine_brokers(brokers, token_file))
 
 

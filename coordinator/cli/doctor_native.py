@@ -56,7 +56,7 @@ class BrokerRefused(Exception):
     """A broker did not answer, or not as one; the message says what it was asked, and what it said."""
 
 
-class Brokers:
+class AskedBrokers:
     """The admin REST of a cluster's brokers; a context, at whose end its connections close.
 
     Args:
@@ -146,7 +146,7 @@ class Brokers:
             raise BrokerRefused(f"{asked}: {error}") from error
 
 
-def examine_brokers(brokers: Brokers, token_file: Path | None) -> Iterator[Finding]:
+def examine_brokers(brokers: AskedBrokers, token_file: Path | None) -> Iterator[Finding]:
     """Say what native enforcement lacks at every broker, and how each sidecar is configured.
 
     Args:
@@ -204,7 +204,7 @@ def _reading(broker: _Broker, facts: BrokerFacts) -> Finding:
     return ok("broker", text)
 
 
-def _groups(brokers: Brokers) -> Iterator[Finding]:
+def _groups(brokers: AskedBrokers) -> Iterator[Finding]:
     try:
         groups = brokers.groups()
     except BrokerRefused as failure:

@@ -185,7 +185,7 @@ def test_groups_that_pulsar_has_are_to_be_imported(examine: Examine) -> None:
 def test_an_answer_that_is_not_understood_is_told(
     examine: Examine, answers: Mapping[str, Any], subject: str, text: str
 ) -> None:
-    """What was asked and answered, and what to do."""
+    """The finding has the question, the answer and the remedy."""
     code, findings = examine(Cluster(**answers))
 
     (found,) = of(findings, subject)

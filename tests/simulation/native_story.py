@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from coordinator.core.model import NANOS_PER_SECOND, Key, MonitoringClass, Rates, Unit
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates, TrafficKey, Unit
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.host import Host
 from coordinator.simulation.native import NativeHost
@@ -229,7 +229,7 @@ class NativeStory:
         if isinstance(host, NativeHost):
             host.server.stand_still(still_ns)
 
-    def _passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:  # noqa: ARG002
+    def _passed(self, host: Host, key: TrafficKey, load: Load, admitted: int) -> None:  # noqa: ARG002
         self._counts[host.name] = self._counts.get(host.name, 0) + admitted
 
     def _sample(self) -> None:

@@ -1,4 +1,4 @@
-"""What is attached and defined here, held against what Pulsar has."""
+"""Attachments and groups here are held against those that Pulsar has."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_an_orphan_is_told_until_it_is_detached_or_made_again() -> None:
 
 
 async def test_a_group_that_only_pulsar_has_is_told() -> None:
-    """But for those that sidecars write into Pulsar for several groups at once."""
+    """Those that sidecars write into Pulsar for several groups at once are left out."""
     pulsar = Pulsar({}, ["theirs", "ours", "all-of=a=b"])
     watch = InventoryWatch(pulsar, 60.0, lambda name: name.startswith("all-of="))
     watch.catalogue_changed(catalogue({}, {}, "ours"))
