@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
 
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
-from coordinator.core.allocation.splitting import Binding, Split, reserve_in
+from coordinator.core.allocation.splitting import WHOLE_FROM, Binding, Split, reserve_in
 from coordinator.core.degradation import Degradations, degraded_limit
 from coordinator.core.demand.observing import is_observed
-from coordinator.core.escrow.books import limit_of
+from coordinator.core.escrow.books import fraction_of, limit_of
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
 from coordinator.core.escrow.quota import Quotas
@@ -25,6 +27,7 @@ from coordinator.core.escrow.tree_quota import TreeFacts, TreeQuotas
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import (
     Dimension,
+    Fractions,
     LimitKey,
     Member,
     MonitoringClass,
@@ -36,6 +39,8 @@ from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.transfer.tree_room import TreeRoom
 from coordinator.core.usage.map import UsageMap
+
+NONE: Final = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Decision:
         split: the answer of the law; None where the law was not asked.
         part_of: while degraded, the least shared sum since the limit was a part of it; in a tree, the
             entitlement that is shared, since the sum follows the demand of others.
+        fraction: what is enforced beside the limit, below 1 per second (allocation/splitting.py).
     """
 
     local_limit: int | None
@@ -58,6 +64,7 @@ class Decision:
     decided_ns: int
     split: Split | None = None
     part_of: int | None = None
+    fraction: Fraction = NONE
 
     @property
     def shared(self) -> int | None:
@@ -181,6 +188,13 @@ class Decider:
         """Return whether facts changed that no decision has taken in yet."""
         return self._all_marked or bool(self._marked)
 
+    def fractions(self, group: str) -> Fractions:
+        """Return what is enforced of a group beside its whole limits."""
+        found = ((each, self.decisions.get((group, each))) for each in Dimension)
+        return tuple(
+            (each, decision.fraction) for each, decision in found if decision and decision.fraction
+        )
+
     def forget(self, group: str) -> None:
         """Forget a deleted group."""
         self.in_force.pop(group, None)
@@ -265,6 +279,7 @@ class Decider:
     def _decide_group(self, group: ResourceGroup, facts: _Facts) -> bool:
         held = self.in_force.get(group.name)
         rates: dict[Dimension, int | None] = {}
+        changed = False
         for dimension in Dimension:
             own = held.of(dimension) if held is not None else None
             place = (group.name, dimension)
@@ -277,12 +292,14 @@ class Decider:
                 before is None
                 or before.local_limit != decision.local_limit
                 or before.binding is not decision.binding
+                or before.fraction != decision.fraction
             ):
                 self.redecided.append(place)
+                changed |= before is not None and before.fraction != decision.fraction
             self._note_raise(group, dimension, own, decision.local_limit, facts)
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)
-        changed = self.in_force[group.name] != held
+        changed |= self.in_force[group.name] != held
         leased = self._quotas.is_leased(self._books_of(group))
         if leased is not (group.name in self.leased):
             self.leased ^= {group.name}
@@ -398,7 +415,23 @@ class Decider:
             facts.now_ns,
         )
         local = min(local, most)
-        return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of)
+        fraction = NONE if before is None else self._kept(group, before.fraction, facts)
+        return Decision(
+            local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of, fraction
+        )
+
+    def _kept(self, group: ResourceGroup, fraction: Fraction, facts: _Facts) -> Fraction:
+        """Return the fraction that is enforced while degraded: the former one, unless nothing passes."""
+        passes = degraded_limit(
+            1,
+            len(facts.members),
+            len(facts.members),
+            facts.degradations,
+            group.partition_policy,
+            self._settings.hold_ns,
+            facts.now_ns,
+        )
+        return fraction if passes else NONE
 
     def _transfer(
         self,
@@ -417,7 +450,8 @@ class Decider:
             self._raises.drop(group.name, dimension)
         binding = answer.binding_of(broker, local)
         part_of = _lasting(group, dimension, answer)
-        return Decision(local, binding, facts.round, facts.now_ns, answer, part_of)
+        fraction = answer.fractions.get(broker, NONE) if local == target else NONE
+        return Decision(local, binding, facts.round, facts.now_ns, answer, part_of, fraction)
 
     def _raise(
         self, group: str, dimension: Dimension, held: int, answer: Split, facts: _Facts
@@ -475,13 +509,17 @@ class Decider:
         answer = facts.splits.of(group, dimension)
         in_force = {name: limit_of(parts, limit) for name, parts in quota.holdings.items()}
         answer = replace(answer, in_force={**answer.in_force, **in_force})
-        local = quota.rate
+        broker = self._settings.broker
+        parts = quota.holdings[broker]
         if facts.lifecycle is Lifecycle.ACTIVE:
-            targets = {name: answer.target_of(name) for name in quota.holdings}
-            local = self._quotas.give(group.name, dimension, limit, quota, targets)
+            targets = {name: answer.exact_target_of(name) for name in quota.holdings}
+            parts = self._quotas.give(group.name, dimension, limit, quota, targets)
+        local = limit_of(parts, limit)
+        is_small = limit < WHOLE_FROM * len(quota.holdings)
+        fraction = fraction_of(parts, limit) if is_small else NONE
         degraded = facts.lifecycle is Lifecycle.DEGRADED
-        binding = Binding.DEGRADED if degraded else answer.binding_of(self._settings.broker, local)
-        return Decision(local, binding, facts.round, facts.now_ns, answer)
+        binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
+        return Decision(local, binding, facts.round, facts.now_ns, answer, fraction=fraction)
 
 
 def _within(decision: Decision, share: int | None) -> Decision:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import EscrowRecord, Rates, UsageReport
+from coordinator.core.model import EscrowRecord, Fractions, Rates, UsageReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +17,13 @@ class SetLocalLimits:
     """Enforce these rates for a group at this broker from now on.
 
     ``leased`` limits hold until the end of the lease that the last HoldLease named: the enforcer
-    lets nothing pass after it, however late it checks.
+    lets nothing pass after it, however late it checks. ``fractions`` are enforced beside the limits.
     """
 
     group: str
     limits: Rates
     leased: bool = False
+    fractions: Fractions = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ A *usage* is the traffic that one broker admitted for one group and *monitoring 
 *usage report* carries the usages of one broker. A *limit* is a group's rate for the whole cluster, a
 *local limit* one broker's part of it.
 
-All rates are integers per second, all times integer nanoseconds of a monotonic clock.
+All rates are integers per second, but for the fractions of small local limits; all times are integer
+nanoseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 from typing import NamedTuple
 
 NANOS_PER_SECOND = 1_000_000_000
@@ -109,6 +111,21 @@ class Rates:
             dispatch_messages=rates.get(Dimension.DISPATCH_MESSAGES),
             dispatch_bytes=rates.get(Dimension.DISPATCH_BYTES),
         )
+
+
+Rate = int | Fraction
+"""Tokens per second; a fraction where a limit is too small for whole ones."""
+
+Fractions = tuple[tuple[Dimension, Fraction], ...]
+"""What is enforced beside whole local limits, below 1 per second each (allocation/splitting.py)."""
+
+
+def exact_rate(limits: Rates, dimension: Dimension, fractions: Fractions) -> Rate | None:
+    """Return the rate of one dimension with its fraction, if it has one."""
+    rate = limits.of(dimension)
+    if rate is None or not fractions:
+        return rate
+    return rate + dict(fractions).get(dimension, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -473,8 +473,12 @@ class CoordinatorState:
     def _set_local_limits(self, group: ResourceGroup) -> SetLocalLimits:
         if is_observed(group):
             return SetLocalLimits(group.name, Rates())
-        limits = self.decider.in_force[group.name]
-        return SetLocalLimits(group.name, limits, leased=group.name in self.decider.leased)
+        return SetLocalLimits(
+            group.name,
+            self.decider.in_force[group.name],
+            leased=group.name in self.decider.leased,
+            fractions=self.decider.fractions(group.name),
+        )
 
     def _write_escrow(self, now_ns: int) -> list[Instruction]:
         trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)

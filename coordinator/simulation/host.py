@@ -40,12 +40,14 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     Account,
     Dimension,
+    Fractions,
     MonitoringClass,
     Rates,
     Traffic,
     TrafficKey,
     Unit,
     UsageReport,
+    exact_rate,
 )
 from coordinator.core.reports.early import EarlyReports
 from coordinator.core.settings import CoreSettings
@@ -150,11 +152,11 @@ class Host:
         return self._schedule.now_ns + self._clock_ns
 
     def limit_of(self, group: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> int:
-        """Return a group's limit in force, per second; 0 before there is one, and without a limit."""
+        """Return a group's whole limit in force, per second; 0 before there is one, and without one."""
         if self._is_shut(group):
             return 0
         limiter = self._limiters.get((group, dimension.monitoring_class))
-        return (limiter.rate_of(dimension.unit) or 0) if limiter is not None else 0
+        return int(limiter.rate_of(dimension.unit) or 0) if limiter is not None else 0
 
     def jump_clock(self, by_ns: int) -> None:
         """Move the clock forward at once, as a resumed virtual machine's does."""
@@ -284,8 +286,8 @@ class Host:
         self, instruction: Instruction
     ) -> None:
         match instruction:
-            case SetLocalLimits(group, limits, leased):
-                self._limit(group, limits, leased=leased)
+            case SetLocalLimits(group, limits, leased, fractions):
+                self._limit(group, limits, fractions, leased=leased)
                 self._record_limits(group)
             case RemoveLocalLimits(group):
                 self._remove(group)
@@ -321,7 +323,7 @@ class Host:
             of_group = {dimension: decisions[group, dimension] for dimension in Dimension}
             self._recorder.limits_set(group, of_group, self.now_ns)
 
-    def _limit(self, group: str, limits: Rates, *, leased: bool) -> None:
+    def _limit(self, group: str, limits: Rates, fractions: Fractions, *, leased: bool) -> None:
         before = {dimension: self.limit_of(group, dimension) for dimension in Dimension}
         self._leased.discard(group)
         if leased:
@@ -329,7 +331,8 @@ class Host:
         for dimension in Dimension:
             key = (group, dimension.monitoring_class)
             limiter = self._limiters.setdefault(key, SimulatedLimiter())
-            limiter.set_rate(dimension.unit, limits.of(dimension), self.now_ns)
+            rate = exact_rate(limits, dimension, fractions)
+            limiter.set_rate(dimension.unit, rate, self.now_ns)
             self._tell_limit(group, dimension, before[dimension])
 
     def _is_shut(self, group: str) -> bool:

@@ -15,6 +15,7 @@ from coordinator.core.events import Event, ParticipantsChanged
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
+    Fractions,
     MonitoringClass,
     Rates,
     Traffic,
@@ -135,9 +136,9 @@ class _Steered(Host):
             self._write()
         return super()._counted(elapsed_ns, now_ns)
 
-    def _limit(self, group: str, limits: Rates, *, leased: bool) -> None:
-        super()._limit(group, limits, leased=leased)
-        self._steering.set_limits(group, limits)
+    def _limit(self, group: str, limits: Rates, fractions: Fractions, *, leased: bool) -> None:
+        super()._limit(group, limits, fractions, leased=leased)
+        self._steering.set_limits(group, limits, fractions)
         self._write()
 
     def _remove(self, group: str) -> None:

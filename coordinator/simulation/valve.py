@@ -13,7 +13,7 @@ message larger than the burst passes when the burst is there, and leaves a debt:
 from __future__ import annotations
 
 from coordinator.core.limiting.token_bucket import TokenBucket
-from coordinator.core.model import NANOS_PER_SECOND, Unit
+from coordinator.core.model import NANOS_PER_SECOND, Rate, Unit
 
 BURST_NS = 50_000_000
 """The savings of the gate's buckets, as time."""
@@ -32,16 +32,16 @@ class Valve:
 
     __slots__ = ("_bucket", "_burst")
 
-    def __init__(self, rate: int, now_ns: int) -> None:
+    def __init__(self, rate: Rate, now_ns: int) -> None:
         self._burst = _tokens(rate, BURST_NS)
         self._bucket = TokenBucket(rate=rate, capacity=self._room(rate), initial=0, now_ns=now_ns)
 
     @property
-    def rate(self) -> int:
+    def rate(self) -> Rate:
         """Tokens per second."""
         return self._bucket.rate
 
-    def set_rate(self, rate: int, now_ns: int) -> None:
+    def set_rate(self, rate: Rate, now_ns: int) -> None:
         """Let another rate pass from now on; neither refills nor forgives."""
         self._burst = _tokens(rate, BURST_NS)
         self._bucket.set_rate(rate, self._room(rate), now_ns)
@@ -63,7 +63,7 @@ class Valve:
         if tokens or spilled:
             self._bucket.consume(tokens + spilled, now_ns)
 
-    def _room(self, rate: int) -> int:
+    def _room(self, rate: Rate) -> int:
         return self._burst + _tokens(rate, STEP_NS) + 1
 
 
@@ -80,7 +80,7 @@ class SimulatedLimiter:
         #: The units that ran short when a client had to wait last.
         self.held_by: frozenset[Unit] = frozenset()
 
-    def rate_of(self, unit: Unit) -> int | None:
+    def rate_of(self, unit: Unit) -> Rate | None:
         """Messages or bytes per second; None is unlimited."""
         valve = self._valves.get(unit)
         return None if valve is None else valve.rate
@@ -90,7 +90,7 @@ class SimulatedLimiter:
         valve = self._valves.get(unit)
         return 0 if valve is None else valve.owed(now_ns)
 
-    def set_rate(self, unit: Unit, rate: int | None, now_ns: int) -> None:
+    def set_rate(self, unit: Unit, rate: Rate | None, now_ns: int) -> None:
         """Let another rate pass from now on; None is unlimited."""
         valve = self._valves.get(unit)
         if rate is None:
@@ -112,5 +112,5 @@ class SimulatedLimiter:
         return admitted
 
 
-def _tokens(rate: int, duration_ns: int) -> int:
+def _tokens(rate: Rate, duration_ns: int) -> int:
     return max(1, rate * duration_ns // NANOS_PER_SECOND)

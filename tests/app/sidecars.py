@@ -12,6 +12,7 @@ from coordinator.app.runner import Runner
 from coordinator.core.handling import Handling
 from coordinator.core.model import (
     Attachments,
+    Fractions,
     MonitoringClass,
     Rates,
     Traffic,
@@ -44,12 +45,16 @@ class RecordingGate:
     leased: set[str] = field(default_factory=set)
     collected: int = 0
     handlings: dict[str, Handling] = field(default_factory=dict)
+    fractions: dict[str, Fractions] = field(default_factory=dict)
 
     def hold_lease(self, until_ns: int) -> None:
         self.lease_until_ns = until_ns
 
-    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+    def set_limits(
+        self, group: str, limits: Rates, *, leased: bool = False, fractions: Fractions = ()
+    ) -> None:
         self.limits[group] = limits
+        self.fractions[group] = fractions
         self.leased = self.leased - {group} | ({group} if leased else set())
         self.told.append("limits")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.events import ParticipantsChanged
-from coordinator.core.instructions import Instruction, SetLocalLimits
+from coordinator.core.instructions import HoldLease, Instruction, SetLocalLimits
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.counters import NoListener
@@ -72,9 +72,16 @@ class Loop(Cluster):
     def _carry_out(self, broker: str, instructions: list[Instruction]) -> None:
         gate = self.gates[broker]
         for instruction in instructions:
+            if isinstance(instruction, HoldLease):
+                for leased in gate.table.hold_lease(instruction.until_ns, self.now_ns):
+                    gate.queue.serve_limiter(leased.publish_limiter, self.now_ns)
             if isinstance(instruction, SetLocalLimits):
                 group = gate.table.set_limits(
-                    instruction.group, instruction.limits, self.now_ns, leased=instruction.leased
+                    instruction.group,
+                    instruction.limits,
+                    self.now_ns,
+                    leased=instruction.leased,
+                    fractions=instruction.fractions,
                 )
                 gate.queue.serve_limiter(group.publish_limiter, self.now_ns)
         super()._carry_out(broker, instructions)

@@ -70,6 +70,22 @@ def test_saturated_brokers_have_equal_parts_also_after_a_sidecar_was_killed(
             figure("pip-82/quota-changes", "600 / 600 / 600 after 900 became 1,800")
 
 
+def test_a_limit_below_one_a_second_and_broker_is_shared_in_fractions(world: World) -> None:
+    """Two a second of three brokers, and then one: each has a third."""
+    world.limit(publishRateInMsgs=2)
+    with world.load(dict.fromkeys(world.topic_of, 100)):
+        thirds_of(world, "0.67")
+        world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: 1}, at="broker-3")
+        thirds_of(world, "0.33")
+
+
+def thirds_of(world: World, rate: str) -> None:
+    """Wait until each sidecar says that this rate passes at its broker."""
+    for name in world.topic_of:
+        told = f"{rate}/s pass at {name}."
+        eventually(lambda n=name, told=told: told in world.explained(n)["sentence"], told)  # type: ignore[misc]
+
+
 @pytest.mark.shows("pip-82/quota-changes")
 def test_nothing_passes_a_limit_of_zero_until_it_is_lifted(world: World, connect: Connect) -> None:
     """0 means nothing, not unlimited as in Pulsar; what waited has its receipts when -1 lifts it."""

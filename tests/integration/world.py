@@ -178,6 +178,12 @@ class World:
             for name, each in before.items()
         }
 
+    def taken(self) -> dict[str, int]:
+        """The messages that each broker has taken in, by its own counters."""
+        return {
+            name: self.topics.counters(topic).messages_in for name, topic in self.topic_of.items()
+        }
+
     def counted(self, topic: str) -> tuple[TopicCounters, float]:
         """Return its broker's counters of a topic, and the moment of their reading."""
         asked_s = time.monotonic()

@@ -13,7 +13,14 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates, TrafficKey, Unit
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Fractions,
+    MonitoringClass,
+    Rates,
+    TrafficKey,
+    Unit,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.host import Host
 from coordinator.simulation.native import NativeHost
@@ -60,10 +67,10 @@ class _WatchedHost(NativeHost):
         self._story = story
         super().__init__(*given, **options)
 
-    def _limit(self, group: str, limits: Rates, *, leased: bool) -> None:
+    def _limit(self, group: str, limits: Rates, fractions: Fractions, *, leased: bool) -> None:
         at_s = self._schedule.now_ns / NANOS_PER_SECOND
         self._story.limits_set.append(LimitSet(at_s, self.name, limits.publish_messages))
-        super()._limit(group, limits, leased=leased)
+        super()._limit(group, limits, fractions, leased=leased)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,14 @@
    participants. A group under max-min that limits both messages and bytes of a class has both split
    together (laws/joint.py): a broker that is throttled in one unit is throttled in both, and uses them in
    the proportion of its mean message size. The other laws split one unit at a time.
-4. *Policy*: how much of the target may be in force now, given the limits that the others announce.
+4. *Fractions*: where the level is below `WHOLE_FROM`, whole numbers would be far from equal, and of two a
+   second the third of three brokers would have none for ever. Then a broker's target is the whole part of
+   its exact one, and the fraction is enforced beside it. Whole parts are what is announced, raised and
+   certified; all fractions together are what these leave of the limit, so they need no protocol: brokers
+   that see other participants for the time of a report exceed the limit by less than one a second each.
+   Under ``strict`` the books hold fractions as they are, and nothing is exceeded. Under max-min alone, of
+   limits of one unit, outside trees.
+5. *Policy*: how much of the target may be in force now, given the limits that the others announce.
 
 Every sidecar computes this from the same facts, so equal views give equal splits.
 """
@@ -20,8 +27,10 @@ Every sidecar computes this from the same facts, so equal views give equal split
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
+from typing import Final
 
 from coordinator.core.allocation.laws import (
     ALL_LAWS,
@@ -29,12 +38,14 @@ from coordinator.core.allocation.laws import (
     Allocation,
     Claim,
     JointClaim,
+    exact_parts,
     joint_max_min,
 )
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,
     MonitoringClass,
+    Rate,
     ResourceGroup,
     TrafficKey,
     Unit,
@@ -43,6 +54,9 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import UsageMap
 from coordinator.core.usage.rows import UsageRow
+
+WHOLE_FROM: Final = 10
+"""The level, per second and unit of weight, from which whole numbers are equal enough."""
 
 WEIGHTS: Mapping[str, Callable[[Usage], int]] = {
     "equal": lambda usage: 1,  # noqa: ARG005  # every rule has the same signature
@@ -97,15 +111,22 @@ class Split(Question):
         water_level: the level at which brokers are limited; None if every broker gets all of its
             demand.
         binds: of a joint split of messages and bytes, the unit that is used up.
+        fractions: the part of its exact target, below 1, that each broker at a low level has beside the
+            whole one.
     """
 
     targets: Mapping[str, int]
     water_level: int | None
     binds: Unit | None = None
+    fractions: Mapping[str, Fraction] = field(default_factory=dict)
 
     def target_of(self, broker: str) -> int:
         """Return the rate that a member should hold."""
         return self.targets.get(broker, self.reserve)
+
+    def exact_target_of(self, broker: str) -> Rate:
+        """Return the rate that a member should hold, with its fraction."""
+        return self.target_of(broker) + self.fractions.get(broker, 0)
 
     def in_force_at(self, broker: str) -> int:
         """Return the local limit that a member announces to hold."""
@@ -197,7 +218,8 @@ def split_rows(
     settings: CoreSettings,
 ) -> dict[Dimension, Split]:
     """Split as ``split_class`` does, among ``members`` brokers of which those with a row take part."""
-    return _answer(group, _ask_class(group, monitoring_class, rows, members, settings), rows)
+    answer = _answer(group, _ask_class(group, monitoring_class, rows, members, settings), rows)
+    return _with_fractions(group, answer)
 
 
 def split_many(
@@ -222,6 +244,9 @@ def split_many(
     answers = max_min_of_all([(asked.shared, asked.claims) for _, _, asked in alone])
     for (key, dimension, asked), answer in zip(alone, answers, strict=True):
         made[key] = {dimension: _split_of(asked, answer)}
+    for group, monitoring_class in wanted:
+        key = (group.name, monitoring_class)
+        made[key] = _with_fractions(group, made[key])
     return made
 
 
@@ -254,6 +279,23 @@ def _answer(
         dimension: _split_of(asked, law(asked.shared, asked.claims))
         for dimension, asked in questions.items()
     }
+
+
+def _with_fractions(group: ResourceGroup, splits: dict[Dimension, Split]) -> dict[Dimension, Split]:
+    """Return splits with exact targets where whole ones would be far from equal; see the head."""
+    if group.entitled is not None or group.law != JOINT_LAW or len(splits) > 1:
+        return splits
+    return {dimension: _exact(found) for dimension, found in splits.items()}
+
+
+def _exact(found: Split) -> Split:
+    weight = sum(claim.weight for claim in found.claims.values())
+    if found.water_level is None or found.shared >= WHOLE_FROM * weight:
+        return found
+    parts = exact_parts(found.shared, found.claims)
+    whole = {name: int(part) for name, part in parts.items()}
+    fractions = {name: part - whole[name] for name, part in parts.items() if part != whole[name]}
+    return replace(found, targets={**found.targets, **whole}, fractions=fractions)
 
 
 def _split_of(asked: Question, answer: Allocation, binds: Unit | None = None) -> Split:

@@ -54,10 +54,11 @@ second and broker unused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 
 from coordinator.core.allocation.laws import apportion
 from coordinator.core.invariants import holds
-from coordinator.core.model import Account, Closure, Dimension, EscrowRecord, Parts
+from coordinator.core.model import Account, Closure, Dimension, EscrowRecord, Parts, Rate
 
 TOTAL = 720_720 * 1_500
 """All parts of a dimension: divisible by 1 to 16 and by 1,000, so that common shares are whole; small
@@ -107,13 +108,18 @@ def limit_of(parts: int, limit: int) -> int:
     return parts * limit // TOTAL
 
 
-def parts_for(rate: int, limit: int) -> int:
+def fraction_of(parts: int, limit: int) -> Fraction:
+    """Return what this number of parts is beside that local limit, below 1 per second."""
+    return Fraction(parts * limit % TOTAL, TOTAL)
+
+
+def parts_for(rate: Rate, limit: int) -> int:
     """Return the fewest parts of a group's limit (> 0) that give a local limit of this rate."""
-    return -(-rate * TOTAL // limit)
+    return int(-(-rate * TOTAL // limit))
 
 
 def transfers(
-    limit: int, broker: str, targets: Mapping[str, int], holdings: Mapping[str, int]
+    limit: int, broker: str, targets: Mapping[str, Rate], holdings: Mapping[str, int]
 ) -> dict[str, int]:
     """Split a broker's surplus over its target among the members that are below theirs.
 
@@ -135,7 +141,7 @@ def transfers(
     needs = {
         name: -over[name]
         for name, held in holdings.items()
-        if limit_of(held, limit) < targets[name]
+        if limit_of(held, limit) < targets[name] and over[name] < 0
     }
     given = min(over[broker], over[broker] * sum(needs.values()) // surplus)
     return {name: parts for name, parts in apportion(given, needs).items() if parts > 0}

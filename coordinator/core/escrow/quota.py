@@ -13,7 +13,7 @@ from coordinator.core.allocation.splitting import Binding
 from coordinator.core.escrow.books import in_dimension, limit_of, of_dimension, transfers
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
-from coordinator.core.model import Dimension
+from coordinator.core.model import Dimension, Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class Quotas:
         dimension: Dimension,
         limit: int,
         quota: Quota,
-        targets: Mapping[str, int],
+        targets: Mapping[str, Rate],
     ) -> int:
-        """Give the surplus over this broker's target to brokers below theirs; return the rest.
+        """Give the surplus over this broker's target to brokers below theirs; return the parts left.
 
         Args:
             group: a strict one.
@@ -109,4 +109,4 @@ class Quotas:
         for name, parts in transfers(limit, self._broker, targets, quota.holdings).items():
             self._escrow.give(group, name, in_dimension(dimension, parts))
             left -= parts
-        return limit_of(left, limit)
+        return left

@@ -29,6 +29,7 @@ from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.tree import GroupNode, Limits, Want, share_tree
+from coordinator.core.escrow.books import limit_of
 from coordinator.core.escrow.quota import Quotas
 from coordinator.core.model import Dimension, LimitKey, Rates, ResourceGroup, Unit
 
@@ -107,7 +108,7 @@ class TreeQuotas:
                     broker: sum(each.target_of(broker) for each in answers.values())
                     for broker in quota.holdings
                 }
-                rate = self._quotas.give(root, dimension, limit, quota, targets)
+                rate = limit_of(self._quotas.give(root, dimension, limit, quota, targets), limit)
                 wants = {leaf: each.target_of(self._broker) for leaf, each in answers.items()}
             self.rates[root, dimension] = rate
             of = dimension.monitoring_class

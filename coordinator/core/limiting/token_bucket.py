@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Rate
 
 
 class TokenBucket:
     """A bucket of whole tokens.
 
     Args:
-        rate: tokens per second, >= 0.
+        rate: tokens per second, >= 0; of a small limit it may be a fraction.
         capacity: the most that can be saved up, >= 1.
         initial: the balance at the start; may be negative.
         now_ns: the time of construction.
@@ -40,7 +40,7 @@ class TokenBucket:
     def __init__(
         self,
         *,
-        rate: int,
+        rate: Rate,
         capacity: int,
         initial: int,
         now_ns: int,
@@ -53,7 +53,7 @@ class TokenBucket:
         self._remainder_ns = 0
 
     @property
-    def rate(self) -> int:
+    def rate(self) -> Rate:
         """Return the rate, in tokens per second."""
         return self._rate
 
@@ -92,7 +92,7 @@ class TokenBucket:
             return None
         return max(1, -(-missing * NANOS_PER_SECOND // self._rate) - self._remainder_ns)
 
-    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
+    def set_rate(self, rate: Rate, capacity: int, now_ns: int) -> None:
         """Change rate and capacity; keep the balance up to the new capacity, and keep debt."""
         _check(rate, capacity)
         self._refill(now_ns)
@@ -121,7 +121,7 @@ class TokenBucket:
             self._tokens = min(self._tokens + added, self._capacity)
 
 
-def _check(rate: int, capacity: int) -> None:
+def _check(rate: Rate, capacity: int) -> None:
     if rate < 0:
         raise ValueError(f"rate must be >= 0 tokens per second, got {rate}")
     if capacity < 1:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from coordinator.core.limiting.token_bucket import TokenBucket
+from coordinator.core.model import Rate
 
 
 class Tokens(Protocol):
@@ -15,7 +16,7 @@ class Tokens(Protocol):
     runs_over: ClassVar[bool]
 
     @property
-    def rate(self) -> int:
+    def rate(self) -> Rate:
         """Return the rate, in tokens per second."""
         ...
 
@@ -36,15 +37,15 @@ class Tokens(Protocol):
         """Return the time until there are ``min(tokens, capacity)``; 0 is now, None is never."""
         ...
 
-    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
+    def set_rate(self, rate: Rate, capacity: int, now_ns: int) -> None:
         """Change the rate, and the capacity where there is one."""
         ...
 
 
-MakeTokens = Callable[[int, int, int], Tokens]
+MakeTokens = Callable[[Rate, int, int], Tokens]
 """Makes the tokens of a rate: tokens per second, the most that can be saved up, and the time."""
 
 
-def new_bucket(rate: int, capacity: int, now_ns: int) -> Tokens:
+def new_bucket(rate: Rate, capacity: int, now_ns: int) -> Tokens:
     """Return a bucket that starts empty."""
     return TokenBucket(rate=rate, capacity=capacity, initial=0, now_ns=now_ns)

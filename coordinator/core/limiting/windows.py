@@ -21,7 +21,7 @@ from enum import Enum
 from typing import ClassVar, Final
 
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Rate
 
 WINDOW_NS: Final = NANOS_PER_SECOND
 """The statistics window."""
@@ -51,27 +51,27 @@ class WindowBucket:
     __slots__ = ("_origin_ns", "_rate", "_tokens", "_window")
     runs_over: ClassVar[bool] = False
 
-    def __init__(self, *, rate: int, now_ns: int) -> None:
+    def __init__(self, *, rate: Rate, now_ns: int) -> None:
         _check(rate)
         self._rate = rate
         self._origin_ns = now_ns
         self._window = 0
-        self._tokens = rate
+        self._tokens: Rate = rate
 
     @property
-    def rate(self) -> int:
+    def rate(self) -> Rate:
         """Return the rate, in tokens per second."""
         return self._rate
 
     @property
     def capacity(self) -> int:
         """Return the tokens of a window, at least one, so that the largest message finds a full one."""
-        return max(1, self._rate)
+        return int(max(1, self._rate))
 
     def balance(self, now_ns: int) -> int:
         """Return the tokens left of the window; negative is debt."""
         self._turn(now_ns)
-        return self._tokens
+        return self._tokens // 1
 
     def consume(self, tokens: int, now_ns: int) -> None:
         """Take tokens of the window, whether they are there or not.
@@ -95,7 +95,7 @@ class WindowBucket:
         windows = -(-(max(1, required) - self._tokens) // self._rate)
         return self._origin_ns + (self._window + windows) * WINDOW_NS - now_ns
 
-    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:  # noqa: ARG002
+    def set_rate(self, rate: Rate, capacity: int, now_ns: int) -> None:  # noqa: ARG002
         """Change the rate of the windows, including the present one; tokens taken stay taken."""
         _check(rate)
         self._turn(now_ns)
@@ -105,8 +105,11 @@ class WindowBucket:
     def _turn(self, now_ns: int) -> None:
         window = (now_ns - self._origin_ns) // WINDOW_NS
         if window > self._window:
-            owed = min(0, self._tokens) + (window - self._window) * self._rate
-            self._tokens = min(self._rate, owed)
+            # Of a rate that is no whole number the fraction that is left goes on into the next window.
+            left = self._tokens if self._tokens < 0 else self._tokens % 1
+            self._tokens = min(
+                self._rate + max(0, left), left + (window - self._window) * self._rate
+            )
             self._window = window
 
 
@@ -122,7 +125,7 @@ class SoftWindow:
     __slots__ = ("_check_ns", "_looked_ns", "_origin_ns", "_paused", "_rate", "_spent", "_window")
     runs_over: ClassVar[bool] = False
 
-    def __init__(self, *, rate: int, now_ns: int, check_ns: int = CHECK_NS) -> None:
+    def __init__(self, *, rate: Rate, now_ns: int, check_ns: int = CHECK_NS) -> None:
         _check(rate)
         self._check_ns = check_ns
         self._rate = rate
@@ -134,14 +137,14 @@ class SoftWindow:
         self._looked_ns = now_ns
 
     @property
-    def rate(self) -> int:
+    def rate(self) -> Rate:
         """Return the rate, in tokens per second."""
         return self._rate
 
     @property
     def capacity(self) -> int:
         """Return the tokens of a second; between two checks the number of tokens is unbounded."""
-        return max(1, self._rate)
+        return int(max(1, self._rate))
 
     def balance(self, now_ns: int) -> int:
         """Return an unbounded number, or none while blocked."""
@@ -167,7 +170,7 @@ class SoftWindow:
             return None
         return self._origin_ns + (self._window + 1) * WINDOW_NS - now_ns
 
-    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:  # noqa: ARG002
+    def set_rate(self, rate: Rate, capacity: int, now_ns: int) -> None:  # noqa: ARG002
         """Change the rate; a block that it would not have caused ends with the next check."""
         _check(rate)
         self._look(now_ns)
@@ -202,6 +205,6 @@ def maker_of(mode: LimitMode, check_ns: int = CHECK_NS) -> MakeTokens:
             return lambda rate, _, now_ns: SoftWindow(rate=rate, now_ns=now_ns, check_ns=check_ns)
 
 
-def _check(rate: int) -> None:
+def _check(rate: Rate) -> None:
     if rate < 0:
         raise ValueError(f"rate must be >= 0 tokens per second, got {rate}")

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import Rates
+from coordinator.core.model import Dimension, Fractions, Rates, exact_rate
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import BURST_NS, DEBT_NS, MeteredBucket, MeteredLimiter
@@ -145,17 +145,25 @@ class DispatchLimiter(MeteredLimiter):
         """Whether messages or bytes are limited."""
         return self._messages.meter.rate is not None or self._bytes.meter.rate is not None
 
-    def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
+    def set_limits(
+        self,
+        limits: Rates,
+        now_ns: int,
+        lease: GateLease | None = None,
+        fractions: Fractions = (),
+    ) -> None:
         """Limit to these rates from now on; balances and promises are kept.
 
         If a lease is given, no permit goes out once it is over.
         """
         self._refresh(now_ns)
         self._lease = lease
-        for unit, rate, total in (
-            (self._messages, limits.dispatch_messages, self.counter.messages),
-            (self._bytes, limits.dispatch_bytes, self.counter.bytes),
+        self._limits, self._fractions = limits, fractions
+        for unit, dimension, total in (
+            (self._messages, Dimension.DISPATCH_MESSAGES, self.counter.messages),
+            (self._bytes, Dimension.DISPATCH_BYTES, self.counter.bytes),
         ):
+            rate = exact_rate(limits, dimension, fractions)
             if rate is None:
                 unit.lent = 0
             credit_ns = self.handling.burst_ns
@@ -289,12 +297,6 @@ class DispatchLimiter(MeteredLimiter):
             unit.meter.settle(unit.taken(total), self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
         self._look_at_lease(now_ns)
-
-    def _renew(self, now_ns: int) -> None:
-        rates = Rates(
-            dispatch_messages=self._messages.meter.rate, dispatch_bytes=self._bytes.meter.rate
-        )
-        self.set_limits(rates, now_ns, self._lease)
 
     def _shut(self) -> None:
         self._messages.meter.shut(self._messages.taken(self.counter.messages))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.model import (
     Attachments,
+    Fractions,
     MonitoringClass,
     NamespaceKey,
     Rates,
@@ -115,14 +116,22 @@ class GroupTable:
             if self._groups.get(group.name) is group:
                 self._awake[group.name] = group
 
-    def set_limits(self, name: str, limits: Rates, now_ns: int, *, leased: bool = False) -> Group:
+    def set_limits(
+        self,
+        name: str,
+        limits: Rates,
+        now_ns: int,
+        *,
+        leased: bool = False,
+        fractions: Fractions = (),
+    ) -> Group:
         """Limit a group from now on, by a leased limit until the lease ends; return the group."""
         self._limited.add(name)
         self._leased.discard(name)
         if leased:
             self._leased.add(name)
         group = self.group(name)
-        group.set_limits(limits, now_ns, self._lease if leased else None)
+        group.set_limits(limits, now_ns, self._lease if leased else None, fractions)
         return group
 
     def set_handling(self, name: str, handling: Handling, now_ns: int) -> Group | None:

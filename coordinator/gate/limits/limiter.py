@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import Rates
+from coordinator.core.model import Dimension, Fractions, Rates, exact_rate
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import (
@@ -58,14 +58,22 @@ class PublishLimiter(MeteredLimiter):
         self._messages = MeteredBucket(make, debt_ns)
         self._bytes = MeteredBucket(make, debt_ns)
 
-    def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
+    def set_limits(
+        self,
+        limits: Rates,
+        now_ns: int,
+        lease: GateLease | None = None,
+        fractions: Fractions = (),
+    ) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
         self._refresh(now_ns)
         self._lease = lease
-        for meter, rate, total in (
-            (self._messages, limits.publish_messages, self.counter.messages),
-            (self._bytes, limits.publish_bytes, self.counter.bytes),
+        self._limits, self._fractions = limits, fractions
+        for meter, dimension, total in (
+            (self._messages, Dimension.PUBLISH_MESSAGES, self.counter.messages),
+            (self._bytes, Dimension.PUBLISH_BYTES, self.counter.bytes),
         ):
+            rate = exact_rate(limits, dimension, fractions)
             meter.set_rate(rate, total, self._burst_ns, now_ns, self.handling.burst_ns)
         self._look_at_lease(now_ns)
 
@@ -180,10 +188,6 @@ class PublishLimiter(MeteredLimiter):
         self._bytes.settle(self.counter.bytes, self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
         self._look_at_lease(now_ns)
-
-    def _renew(self, now_ns: int) -> None:
-        rates = Rates(publish_messages=self._messages.rate, publish_bytes=self._bytes.rate)
-        self.set_limits(rates, now_ns, self._lease)
 
     def _shut(self) -> None:
         self._messages.shut(self.counter.messages)

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Fractions, Rate, Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -96,7 +96,7 @@ class MeteredBucket:
         self._given_back = 0
         self._shut = False
         #: Tokens per second; None is unlimited.
-        self.rate: int | None = None
+        self.rate: Rate | None = None
         #: The total that may be reached now.
         self.ceiling = _UNLIMITED
         #: The most tokens that a single message needs, and the most that it may take.
@@ -104,7 +104,7 @@ class MeteredBucket:
         self.most = _UNLIMITED
 
     def set_rate(
-        self, rate: int | None, total: int, burst_ns: int, now_ns: int, credit_ns: int = 0
+        self, rate: Rate | None, total: int, burst_ns: int, now_ns: int, credit_ns: int = 0
     ) -> None:
         """Limit to a rate per second; the meter must be settled up to now.
 
@@ -198,8 +198,8 @@ class MeteredLimiter(ABC):
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "debtor", "handling",
-        "idle_since_ns", "reason", "service_ns",
+        "_as_of_ns", "_burst_ns", "_fractions", "_lease", "_limits", "contended", "counter", "debtor",
+        "handling", "idle_since_ns", "reason", "service_ns",
     )  # fmt: skip
 
     def __init__(
@@ -213,6 +213,8 @@ class MeteredLimiter(ABC):
         self.reason = reason
         self._burst_ns = burst_ns
         self._lease: GateLease | None = None
+        self._limits = Rates()
+        self._fractions: Fractions = ()
         #: The credit that is saved up, and when publishes are refused.
         self.handling = DEFAULT_HANDLING
         #: Who took much of the limit in advance, the last time.
@@ -233,7 +235,17 @@ class MeteredLimiter(ABC):
     def set_handling(self, handling: Handling, now_ns: int) -> None:
         """Handle traffic in this way from now on; limits and balances are kept."""
         self.handling = handling
-        self._renew(now_ns)
+        self.set_limits(self._limits, now_ns, self._lease, self._fractions)
+
+    @abstractmethod
+    def set_limits(
+        self,
+        limits: Rates,
+        now_ns: int,
+        lease: GateLease | None = None,
+        fractions: Fractions = (),
+    ) -> None:
+        """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
 
     def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
         """Return whether messages, and whether bytes, have the longest wait."""
@@ -263,10 +275,6 @@ class MeteredLimiter(ABC):
     @abstractmethod
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
         """Return the wait for messages, and the wait for bytes."""
-
-    @abstractmethod
-    def _renew(self, now_ns: int) -> None:
-        """Set the present limits again."""
 
     @abstractmethod
     def _shut(self) -> None:

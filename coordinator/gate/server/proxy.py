@@ -17,7 +17,14 @@ import structlog
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.handling import Handling
-from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic, TrafficKey
+from coordinator.core.model import (
+    Attachments,
+    Fractions,
+    NamespaceTraffic,
+    Rates,
+    Traffic,
+    TrafficKey,
+)
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.connection_limits import ConnectionLimits
@@ -195,10 +202,12 @@ class Gate:
         self._wake_timer.cancel()
         await self._connections.close()
 
-    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+    def set_limits(
+        self, group: str, limits: Rates, *, leased: bool = False, fractions: Fractions = ()
+    ) -> None:
         """Enforce these limits for a group from now on, leased ones until the end of the lease."""
         with self._serving_change(group) as now_ns:
-            self._groups.set_limits(group, limits, now_ns, leased=leased)
+            self._groups.set_limits(group, limits, now_ns, leased=leased, fractions=fractions)
 
     def set_handling(self, group: str, handling: Handling) -> None:
         """Handle a group's traffic below and above its limits in this way from now on."""

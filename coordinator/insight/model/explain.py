@@ -24,6 +24,7 @@ from coordinator.core.model import (
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.sentences import (
     capped_sentence,
+    fraction_sentence,
     observed_sentence,
     sentence_of,
     units_sentence,
@@ -173,6 +174,7 @@ def explain(
         else sentence_of(
             name, dimension, answer, subject, local, binding, state.degradations.all()
         ),
+        fraction_sentence(answer, subject, local),
         tree_sentence(state, name, dimension),
         _units_sentence(state, name, dimension, answer),
         capped_sentence(state.plausibility.capped.get((name, dimension), frozenset())),

@@ -55,6 +55,15 @@ def sentence_of(
     return sentence
 
 
+def fraction_sentence(answer: Split | None, subject: str, local: int | None) -> str:
+    """Return that a broker has a fraction beside its whole limit; empty if it has none."""
+    fraction = None if answer is None or local is None else answer.fractions.get(subject)
+    if fraction is None or local is None:
+        return ""
+    exact = float(local + fraction)
+    return f"A limit this small is shared in fractions: {exact:.2f}/s pass at {subject}."
+
+
 def observed_sentence(group: ResourceGroup, dimension: Dimension, excess: Excess) -> str:
     """Return that an observed group holds nothing back, and the amount that would have waited.
 

@@ -27,9 +27,12 @@ from typing import Final
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
+    Dimension,
+    Fractions,
     NamespaceTraffic,
     Rates,
     Traffic,
+    exact_rate,
 )
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.early import EarlyTopics
@@ -54,7 +57,7 @@ from coordinator.native.engine.table import (
 )
 from coordinator.native.engine.traffic import of_groups, of_namespaces
 from coordinator.native.engine.trim import WHOLE
-from coordinator.native.engine.turns import in_turn, used
+from coordinator.native.engine.turns import in_turn, used, whole_now
 from coordinator.native.engine.wholes import Wholes
 
 _REST_AGE_NS: Final = NANOS_PER_SECOND
@@ -101,6 +104,7 @@ class Steering:
         #: When the broker was last seen to start.
         self._broker_started_ns = 0
         self._limits: dict[str, Rates] = {}
+        self._fractions: dict[str, Fractions] = {}
         self._attachments = Attachments()
         self._existing: frozenset[str] = frozenset()
         self._sets: Mapping[str, GroupSet] = {}
@@ -137,13 +141,14 @@ class Steering:
             {*attached.tenants.values(), *attached.namespaces.values(), self._cluster_group}
         )
 
-    def set_limits(self, group: str, limits: Rates) -> None:
-        """Take a group's local limits, from now on."""
-        self._limits[group] = limits
+    def set_limits(self, group: str, limits: Rates, fractions: Fractions = ()) -> None:
+        """Take a group's local limits and their fractions, from now on."""
+        self._limits[group], self._fractions[group] = limits, fractions
 
     def remove_limits(self, group: str) -> None:
         """Remove a group's local limits."""
         self._limits.pop(group, None)
+        self._fractions.pop(group, None)
 
     def set_whole(self, limits: Mapping[str, Rates], in_trees: Iterable[str] = ()) -> None:
         """Take the limits of all groups, of observed ones none, and which of them belong to trees."""
@@ -308,8 +313,8 @@ class Steering:
             for unit, pacer in enumerate(native.pacers):
                 rate = pacer.rate * _WANTS_PERMILLE // 1000
                 wants[unit][groups] = None if pacer.held_permille else rate
-        messages = split(self._local(bytes_=False), wants[0])
-        bytes_ = split(self._local(bytes_=True), wants[1])
+        messages = split(self._local(Dimension.PUBLISH_MESSAGES, now_ns), wants[0])
+        bytes_ = split(self._local(Dimension.PUBLISH_BYTES, now_ns), wants[1])
         for groups, native in self._natives.items():
             parts = messages[groups], bytes_[groups]
             native.set_parts(parts, self._scales(native), now_ns)
@@ -413,12 +418,16 @@ class Steering:
         """Return whether the local limits of all its groups are known."""
         return all(group in self._limits for group in native.groups)
 
-    def _local(self, *, bytes_: bool) -> dict[str, int]:
+    def _local(self, dimension: Dimension, now_ns: int) -> dict[str, int]:
         rates = {
-            group: limits.publish_bytes if bytes_ else limits.publish_messages
+            group: exact_rate(limits, dimension, self._fractions[group])
             for group, limits in self._limits.items()
         }
-        return {group: rate for group, rate in rates.items() if rate is not None}
+        return {
+            group: whole_now(rate, self.interval_s, now_ns)
+            for group, rate in rates.items()
+            if rate is not None
+        }
 
     def _scales(self, native: NativeGroup) -> tuple[int, int]:
         record = self._records.get(native.name)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.model import NANOS_PER_SECOND, Rates
+from coordinator.core.model import NANOS_PER_SECOND, Rate, Rates
 from coordinator.native.engine.entries import Amounts, Record, capacity_of, record_of
 
 _SMALL: Final = 2_000
@@ -55,6 +55,12 @@ def used(limits: Rates, brokers: int, interval_s: int) -> tuple[int | None, int 
         more = brokers * (1 + interval_s + (interval_s + 1) // 2)
         messages = limits.publish_messages + -(-more // interval_s)
     return messages, size
+
+
+def whole_now(rate: Rate, interval_s: int, now_ns: int) -> int:
+    """Return the whole number that stands for a rate in the present turn; their mean is the rate."""
+    turn = now_ns // (interval_s * NANOS_PER_SECOND)
+    return int((turn + 1) * rate // 1 - turn * rate // 1)
 
 
 def in_turn(entry: Amounts, interval_s: int, now_ns: int) -> Amounts:

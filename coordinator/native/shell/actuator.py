@@ -22,6 +22,7 @@ from coordinator.core.handling import Handling
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
+    Fractions,
     Member,
     NamespaceTraffic,
     Rates,
@@ -105,6 +106,7 @@ class NativeActuator:
         self._asking = Asking(steering, clock, self._due.set)
         self._polling = Polling(counters, steering, self._seen, clock, poll_s)
         self._limits: dict[str, Rates] = {}
+        self._fractions: dict[str, Fractions] = {}
         self._leased: set[str] = set()
         self._lease_until_ns: int | None = None
         #: How much was told, how much of it is in entries that a broker has, and what waits for that.
@@ -202,13 +204,20 @@ class NativeActuator:
         """Call this when traffic passes or waits again after a `collect` that found none."""
         self._polling.resumed = resumed
 
-    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+    def set_limits(
+        self,
+        group: str,
+        limits: Rates,
+        *,
+        leased: bool = False,
+        fractions: Fractions = (),
+    ) -> None:
         """Enforce these local limits from now on, leased ones until the end of the lease."""
-        self._limits[group] = limits
+        self._limits[group], self._fractions[group] = limits, fractions
         self._leased.discard(group)
         if leased:
             self._leased.add(group)
-        self._steering.set_limits(group, self._in_effect(group))
+        self._steering.set_limits(group, self._in_effect(group), fractions)
         self._tell()
 
     def set_handling(self, group: str, handling: Handling) -> None:
@@ -223,6 +232,7 @@ class NativeActuator:
     def remove_limits(self, group: str) -> None:
         """Remove this group's limits."""
         self._limits.pop(group, None)
+        self._fractions.pop(group, None)
         self._leased.discard(group)
         self._steering.remove_limits(group)
         self._tell()

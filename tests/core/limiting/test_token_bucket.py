@@ -1,5 +1,7 @@
 """The token bucket passes PIP-322's acceptance cases A1-A8 (AsyncTokenBucketTest) and our own."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,3 +212,19 @@ def test_after_the_wait_the_tokens_are_there(rate: int, tokens: int, looks: list
 
     assert wait_ns is not None
     assert bucket.balance(now + wait_ns) >= min(tokens, 1_000)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(2, 3), Fraction(29, 7)])
+def test_a_rate_that_is_no_whole_number_is_exact(rate: Fraction) -> None:
+    """Looked at 50 times a second for a minute; neither the wait nor the sum is a nanosecond off."""
+    bucket = TokenBucket(rate=rate, capacity=1, initial=0, now_ns=START)
+    passed = 0
+    for step in range(1, 60 * 50 + 1):
+        now_ns = START + step * 20 * MS
+        if bucket.wait_ns(1, now_ns) == 0:
+            bucket.consume(1, now_ns)
+            passed += 1
+
+    assert passed in {int(60 * rate), int(60 * rate) - 1}
+    bucket = TokenBucket(rate=rate, capacity=1, initial=0, now_ns=START)
+    assert bucket.wait_ns(1, START) == -(-S // rate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import pytest
 
@@ -32,6 +33,16 @@ def test_after_100_messages_in_400_ms_the_101st_waits_600_ms() -> None:
     assert window.wait_ns(1, 400 * MS) == 600 * MS
     assert admitted(window, 999 * MS, 1) == 0
     assert admitted(window, 1_000 * MS, 1_000) == 100
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(2, 3), Fraction(4, 3)])
+def test_windows_of_a_fraction_add_up_to_it(rate: Fraction) -> None:
+    """A minute has sixty times the rate, and no window more than a whole message beyond it."""
+    window = WindowBucket(rate=rate, now_ns=0)
+    passed = [admitted(window, second * NANOS_PER_SECOND, 10) for second in range(1, 61)]
+
+    assert abs(sum(passed) - 60 * rate) < 2
+    assert max(passed) <= rate + 1
 
 
 def test_each_window_has_the_whole_rate_and_no_more() -> None:

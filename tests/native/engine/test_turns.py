@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Rates
 from coordinator.native.engine.entries import NOTHING, Amounts, capacity_of, entry_of, record_of
 from coordinator.native.engine.rest import rest
-from coordinator.native.engine.turns import in_turn, takes_turns, used, with_room
+from coordinator.native.engine.turns import in_turn, takes_turns, used, whole_now, with_room
 from tests.native.engine.test_entries import pulsars_quota
 
 LIMITS = ((25, 25), (33, 33, 34), (17, 15, 18), (90, 10), (1, 49), (500, 300, 200))
@@ -63,3 +65,15 @@ def test_a_broker_without_a_part_has_no_entry_in_any_turn() -> None:
     """Nothing stays nothing, and bytes take no turns."""
     assert in_turn(NOTHING, 1, 0) == NOTHING
     assert in_turn(Amounts(25, 999), 1, 0).bytes == 999
+
+
+@pytest.mark.parametrize("rate", [Fraction(10, 3), Fraction(2, 3), Fraction(19, 2), 7])
+@pytest.mark.parametrize("interval_s", [1, 5])
+def test_whole_numbers_take_turns_for_a_fraction(rate: Fraction | int, interval_s: int) -> None:
+    """The one below and the one above, and their mean is the rate."""
+    turns = [
+        whole_now(rate, interval_s, turn * interval_s * NANOS_PER_SECOND) for turn in range(60)
+    ]
+
+    assert sum(turns) == 60 * rate
+    assert set(turns) <= {int(rate), int(rate) + 1}

@@ -38,11 +38,11 @@ from coordinator.core.allocation.laws.peers import (
 )
 from coordinator.core.allocation.laws.pip82 import equal_residual, proportional, steal
 from coordinator.core.allocation.laws.products import pulsar, tdmq
-from coordinator.core.allocation.laws.water_filling import max_min, static
+from coordinator.core.allocation.laws.water_filling import exact_parts, max_min, static
 
 __all__ = [
     "ALL_LAWS", "COMPARISON_LAWS", "JOINT_LAW", "LAWS", "Allocation", "Claim", "JointClaim", "Law",
-    "apportion", "joint_max_min", "max_min",
+    "apportion", "exact_parts", "joint_max_min", "max_min",
 ]  # fmt: skip
 
 LAWS: Mapping[str, Law] = {

@@ -13,6 +13,7 @@ is not throttled before the next round.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from coordinator.core.allocation.laws.claims import (
     RATIO_BITS,
@@ -28,6 +29,27 @@ def max_min(limit: int, claims: Mapping[str, Claim]) -> Allocation:
 
     50, 150, 400, 900 and 2,000 of 1,000 are limited at 266: 50, 150, 267, 267, 266.
     """
+    targets, remaining, weight_left = _filled(limit, claims)
+    cut = {name: claim.weight for name, claim in claims.items() if name not in targets}
+    if cut:
+        targets.update(apportion(remaining, cut))
+        return Allocation(targets, water_level=remaining // weight_left)
+    headroom = apportion(remaining, {name: claim.weight for name, claim in claims.items()})
+    return Allocation({name: targets[name] + headroom[name] for name in claims}, water_level=None)
+
+
+def exact_parts(limit: int, claims: Mapping[str, Claim]) -> dict[str, Fraction]:
+    """Return the parts of those that are cut, unrounded; of 2, three that want more have 2/3 each."""
+    targets, remaining, weight_left = _filled(limit, claims)
+    return {
+        name: Fraction(remaining * claim.weight, weight_left)
+        for name, claim in claims.items()
+        if name not in targets
+    }
+
+
+def _filled(limit: int, claims: Mapping[str, Claim]) -> tuple[dict[str, int], int, int]:
+    """Return the demands below the level, and what is left with the weight of all others."""
     targets: dict[str, int] = {}
     remaining = limit
     weight_left = sum(claim.weight for claim in claims.values())
@@ -44,12 +66,7 @@ def max_min(limit: int, claims: Mapping[str, Claim]) -> Allocation:
         targets[name] = wants
         remaining -= wants
         weight_left -= weight
-    cut = {name: claim.weight for name, claim in claims.items() if name not in targets}
-    if cut:
-        targets.update(apportion(remaining, cut))
-        return Allocation(targets, water_level=remaining // weight_left)
-    headroom = apportion(remaining, {name: claim.weight for name, claim in claims.items()})
-    return Allocation({name: targets[name] + headroom[name] for name in claims}, water_level=None)
+    return targets, remaining, weight_left
 
 
 def static(limit: int, claims: Mapping[str, Claim]) -> Allocation:

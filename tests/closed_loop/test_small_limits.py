@@ -1,0 +1,69 @@
+"""Limits below one message per broker and second: the sum is met, and the right to publish goes round."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.closed_loop.loop import Loop
+from tests.closed_loop.senders import Sender, late, steady
+
+BROKERS = ("b0", "b1", "b2")
+SETTLED_S, MINUTE_S = 20, 60
+WINDOW = 32
+
+
+def saturated(limit: int, policy: str = "balanced") -> Loop:
+    """Three brokers that want more than a small limit, settled."""
+    loop = Loop(limit=limit, policy=policy)
+    loop.start_senders({broker: Sender(steady(100), WINDOW) for broker in BROKERS})
+    loop.run(SETTLED_S)
+    return loop
+
+
+def counted(loop: Loop, seconds: float) -> dict[str, int]:
+    """The messages that pass at each broker in this time."""
+    before = loop.passed()
+    loop.run(seconds)
+    return {broker: now - before[broker] for broker, now in loop.passed().items()}
+
+
+@pytest.mark.parametrize("policy", ["balanced", "eager", "strict"])
+@pytest.mark.parametrize("limit", [1, 2, 4, 5, 16, 29])
+def test_a_minute_has_the_limits_messages_a_third_at_each_broker(limit: int, policy: str) -> None:
+    """Each within one, so the sum is within three."""
+    found = counted(saturated(limit, policy), MINUTE_S)
+
+    assert all(abs(passed - limit * MINUTE_S / 3) <= 1 for passed in found.values()), found
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_broker_waits_longer_than_its_turn(limit: int) -> None:
+    """Three brokers at N/limit seconds each; a twentieth of a second more to see it."""
+    loop = saturated(limit)
+    passed_s: dict[str, list[float]] = {broker: [] for broker in BROKERS}
+    before = loop.passed()
+    for step in range(20 * MINUTE_S):
+        loop.run(0.05)
+        for broker, now in loop.passed().items():
+            if now != before[broker]:
+                passed_s[broker].append(step * 0.05)
+        before = loop.passed()
+
+    gaps_s = [later - former for times in passed_s.values() for former, later in pairwise(times)]
+    assert max(gaps_s) <= 3 / limit + 0.051
+
+
+def test_a_broker_that_comes_has_its_turn_and_the_sum_stays() -> None:
+    """While it is new, less than one message a second is beyond the limit at each."""
+    loop = Loop(limit=2)
+    senders = {broker: Sender(steady(100), WINDOW) for broker in BROKERS[:2]}
+    senders["b2"] = Sender(late(SETTLED_S, steady(100)), WINDOW)
+    loop.start_senders(senders)
+    loop.run(SETTLED_S)
+    before = counted(loop, 3)
+    found = counted(loop, MINUTE_S)
+
+    assert sum(before.values()) <= 2 * 3 + 3
+    assert all(abs(passed - 40) <= 2 for passed in found.values()), found
