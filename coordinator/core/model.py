@@ -117,7 +117,7 @@ Rate = int | Fraction
 """Tokens per second; a fraction where a limit is too small for whole ones."""
 
 Fractions = tuple[tuple[Dimension, Fraction], ...]
-"""What is enforced beside whole local limits, below 1 per second each (allocation/splitting.py)."""
+"""The fractions that are enforced beside whole local limits (allocation/splitting.py)."""
 
 
 def exact_rate(limits: Rates, dimension: Dimension, fractions: Fractions) -> Rate | None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from coordinator.core.events import ConnectionChanged, ConnectionState
 from tests.closed_loop.loop import Loop
 from tests.closed_loop.senders import Sender, late, steady
 
@@ -53,6 +54,22 @@ def test_no_broker_waits_longer_than_its_turn(limit: int) -> None:
 
     gaps_s = [later - former for times in passed_s.values() for former, later in pairwise(times)]
     assert max(gaps_s) <= 3 / limit + 0.051
+
+
+@pytest.mark.parametrize(("partition_policy", "passes"), [("hold", 40), ("safe", 40), ("stop", 0)])
+def test_fractions_are_kept_without_zookeeper_unless_nothing_may_pass(
+    partition_policy: str, passes: int
+) -> None:
+    """As whole limits are."""
+    loop = Loop(limit=2, partition_policy=partition_policy)
+    loop.start_senders({broker: Sender(steady(100), WINDOW) for broker in BROKERS})
+    loop.run(SETTLED_S)
+    for broker in BROKERS:
+        loop.send(broker, ConnectionChanged(ConnectionState.LOST))
+    loop.run(1)
+    found = counted(loop, MINUTE_S)
+
+    assert all(abs(passed - passes) <= 1 for passed in found.values()), found
 
 
 def test_a_broker_that_comes_has_its_turn_and_the_sum_stays() -> None:
