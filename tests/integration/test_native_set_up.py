@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import httpx
 import pytest
 
+from coordinator.cli.doctor_native import LINES
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
 from tests.admin_api.keys import SECRET, token
@@ -51,27 +50,10 @@ def test_brokers_without_the_transport_are_told(tmp_path: Path) -> None:
     with opened(tmp_path, brokers=1, own_resource_groups=False) as native:
         told(native, "transport")
         assert native.record() <= LIMIT
-
-
-def test_brokers_that_read_entries_lack_nothing(tmp_path: Path) -> None:
-    """The doctor proposes the sidecar that steers the broker already, but for its name and its port."""
-    with opened(tmp_path, brokers=1) as native:
-        command = [
-            sys.executable,
-            *PROGRAM,
-            "--json",
-            "doctor",
-            "--native",
-            native.cluster.web_url(),
-        ]
+        command = [sys.executable, *PROGRAM, "doctor", "--native", native.cluster.web_url()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = json.loads(done.stdout)
-        assert (done.returncode, {each["level"] for each in found}) == (0, {"ok", "note"})
-        proposed = tomllib.loads(found[-1]["fix"].partition("\n")[2])
-        running = tomllib.loads(native.sidecars.configuration_file("broker-1").read_text())
-        assert {key: running[key] for key in proposed if key != "broker_id"} == {
-            key: value for key, value in proposed.items() if key != "broker_id"
-        }
+        assert done.returncode == 1
+        assert set(LINES) <= {line.strip() for line in done.stdout.splitlines()}
 
 
 def test_clocks_that_are_apart_are_told(tmp_path: Path) -> None:
