@@ -415,23 +415,22 @@ class Decider:
             facts.now_ns,
         )
         local = min(local, most)
-        fraction = NONE if before is None else self._kept(group, before.fraction, facts)
+        fraction = NONE if before is None else before.fraction
+        if known:
+            fraction = fraction * part_of / known
+        if not self._passes_while_degraded(group, facts):
+            fraction = NONE
         return Decision(
             local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of, fraction
         )
 
-    def _kept(self, group: ResourceGroup, fraction: Fraction, facts: _Facts) -> Fraction:
-        """Return the fraction that is enforced while degraded: the former one, unless nothing passes."""
-        passes = degraded_limit(
-            1,
-            len(facts.members),
-            len(facts.members),
-            facts.degradations,
-            group.partition_policy,
-            self._settings.hold_ns,
-            facts.now_ns,
+    def _passes_while_degraded(self, group: ResourceGroup, facts: _Facts) -> bool:
+        """Return whether anything of a limit passes while degraded."""
+        members, hold_ns = len(facts.members), self._settings.hold_ns
+        policy, now_ns = group.partition_policy, facts.now_ns
+        return bool(
+            degraded_limit(1, members, members, facts.degradations, policy, hold_ns, now_ns)
         )
-        return fraction if passes else NONE
 
     def _transfer(
         self,

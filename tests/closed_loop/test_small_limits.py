@@ -72,6 +72,21 @@ def test_fractions_are_kept_without_zookeeper_unless_nothing_may_pass(
     assert all(abs(passed - passes) <= 1 for passed in found.values()), found
 
 
+@pytest.mark.parametrize(("limit", "passes"), [(0, 0), (1, 20), (100, 40)])
+def test_a_limit_that_changes_meanwhile_lowers_fractions_and_raises_none(
+    limit: int, passes: int
+) -> None:
+    """A sidecar that cannot ask the others has no more than it had."""
+    loop = saturated(2)
+    for broker in BROKERS:
+        loop.send(broker, ConnectionChanged(ConnectionState.LOST))
+    loop.set_limit(limit)
+    loop.run(1)
+    found = counted(loop, MINUTE_S)
+
+    assert all(abs(passed - passes) <= 1 for passed in found.values()), found
+
+
 def test_a_broker_that_comes_has_its_turn_and_the_sum_stays() -> None:
     """While it is new, less than one message a second is beyond the limit at each."""
     loop = Loop(limit=2)
