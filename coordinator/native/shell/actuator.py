@@ -217,7 +217,7 @@ class NativeActuator:
         self._leased.discard(group)
         if leased:
             self._leased.add(group)
-        self._steering.set_limits(group, self._in_effect(group), fractions)
+        self._steer(group)
         self._tell()
 
     def set_handling(self, group: str, handling: Handling) -> None:
@@ -227,7 +227,7 @@ class NativeActuator:
         """Extend leased limits to this time."""
         self._lease_until_ns = until_ns
         for group in self._leased:
-            self._steering.set_limits(group, self._in_effect(group))
+            self._steer(group)
 
     def remove_limits(self, group: str) -> None:
         """Remove this group's limits."""
@@ -400,7 +400,7 @@ class NativeActuator:
             return
         now_ns = self._clock.now_ns()
         for group in self._leased:
-            self._steering.set_limits(group, self._in_effect(group))
+            self._steer(group)
         self._steering.decide(now_ns)
         told = self._told
         for broker, amounts in self._steering.to_write(now_ns):
@@ -441,12 +441,14 @@ class NativeActuator:
         self._told += 1
         self._due.set()
 
-    def _in_effect(self, group: str) -> Rates:
-        limits = self._limits.get(group, Rates())
+    def _steer(self, group: str) -> None:
+        """Bring a group's limits that are in effect to the entries: nothing once the lease is over."""
         is_over = self._lease_until_ns is None or self._clock.now_ns() > self._lease_until_ns
         if group in self._leased and is_over:
-            return Rates(0, 0, 0, 0)
-        return limits
+            self._steering.set_limits(group, Rates(0, 0, 0, 0))
+        else:
+            limits, fractions = self._limits.get(group, Rates()), self._fractions.get(group, ())
+            self._steering.set_limits(group, limits, fractions)
 
     def _note(self, what: str, limit: object | None) -> None:
         if limit is None or limit == Rates():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from fractions import Fraction
 
 from coordinator.core.handling import handling_of
-from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
+from coordinator.core.model import Attachments, Dimension, Member, Rates, ResourceGroup
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
 from coordinator.native.engine.counting import CounterReading
@@ -63,9 +64,10 @@ class World:
 
     def __init__(self, *, behind_gate: bool = False) -> None:
         self.clock, self.topic = Clock(), Topic()
+        self.steering = Steering(behind_gate=behind_gate)
         self.native = NativeActuator(
             "broker-1",
-            Steering(behind_gate=behind_gate),
+            self.steering,
             self.topic,
             Pulsar(),
             Counters(),
@@ -115,6 +117,27 @@ async def test_a_sidecar_that_has_just_started_lets_its_brokers_own_reports_stan
         world.clock.now += S
         await world.tell(200)
         assert set(world.written()) == {200}
+
+
+def test_a_lease_that_is_extended_keeps_the_fraction_of_a_limit() -> None:
+    """Two thirds a second are six in nine turns, and nothing once the lease is over."""
+    world = World(behind_gate=True)
+    fractions = ((Dimension.PUBLISH_MESSAGES, Fraction(2, 3)),)
+    world.native.set_limits("g", Rates(publish_messages=0), leased=True, fractions=fractions)
+
+    def parts(turns: int) -> list[int | None]:
+        found = []
+        for _ in range(turns):
+            world.clock.now += S
+            world.native.hold_lease(until_ns)
+            world.steering.decide(world.clock.now)
+            found.append(world.native.state().groups[0].part[0])
+        return found
+
+    until_ns = world.clock.now + 60 * S
+    assert sum(part or 0 for part in parts(9)) == 6
+    until_ns = world.clock.now
+    assert parts(9) == [0] * 9
 
 
 async def test_nobody_waits_for_entries_that_are_not_written() -> None:
