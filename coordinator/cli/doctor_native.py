@@ -39,7 +39,7 @@ LINES: Final = (
 _PORT = re.compile(r"Optional\[(\d+)\]")
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 _NOT_OF_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
-_ASKED_MAX = 3
+_NAMED_MAX = 3
 """Names of groups that are shown."""
 
 
@@ -215,7 +215,7 @@ def _groups(brokers: AskedBrokers) -> Iterator[Finding]:
     if not groups:
         yield ok("groups", "Pulsar has no resource groups that would have to be imported")
         return
-    named = ", ".join(groups[:_ASKED_MAX]) + ", ..." * (len(groups) > _ASKED_MAX)
+    named = ", ".join(groups[:_NAMED_MAX]) + ", ..." * (len(groups) > _NAMED_MAX)
     fix = (
         "If they are to go on, import them before the first namespace is attached through a sidecar: "
         "pulsar-quota import --from URL; a sidecar writes its own figures into Pulsar's records."

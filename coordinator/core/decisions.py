@@ -418,7 +418,7 @@ class Decider:
         fraction = NONE if before is None else before.fraction
         if known:
             fraction = fraction * part_of / known
-        if not self._passes_while_degraded(group, facts):
+        if fraction and not self._passes_while_degraded(group, facts):
             fraction = NONE
         return Decision(
             local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of, fraction

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from coordinator.adapters.broker.readiness import BrokerReadiness
-from coordinator.adapters.broker.web_service import client_of
+from coordinator.adapters.broker.web_service import asked, client_of, said
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
@@ -92,7 +92,7 @@ class HttpBrokerAdmin:
             return 1
         partitions = _partitions_in(answer)
         if partitions is None:
-            raise BrokerUnreachable(_unexpected(answer))
+            raise BrokerUnreachable(said(answer))
         return max(1, partitions)
 
     async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
@@ -116,7 +116,7 @@ class HttpBrokerAdmin:
     async def _clusters(self) -> list[str]:
         answer = await self._request("GET", "/clusters")
         if answer.status_code != httpx.codes.OK:
-            raise BrokerUnreachable(_unexpected(answer))
+            raise BrokerUnreachable(said(answer))
         return [name for name in answer.json() if name != _GLOBAL_CLUSTER]
 
     async def _exists(self, path: str) -> bool:
@@ -125,7 +125,7 @@ class HttpBrokerAdmin:
             return True
         if answer.status_code == httpx.codes.NOT_FOUND:
             return False
-        raise BrokerUnreachable(_unexpected(answer))
+        raise BrokerUnreachable(said(answer))
 
     async def _create(self, path: str, body: dict[str, Any] | None) -> None:
         # Pulsar 4.2 answers 500 (BadVersionException) to all but one of several that create the
@@ -136,20 +136,17 @@ class HttpBrokerAdmin:
             if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
                 return
             if answer.is_client_error:
-                raise Refused(_unexpected(answer))
+                raise Refused(said(answer))
             if answer.is_server_error and await self._exists(path):
                 return
             if attempt == _CREATE_ATTEMPTS:
-                raise BrokerUnreachable(_unexpected(answer))
+                raise BrokerUnreachable(said(answer))
             await asyncio.sleep(_CREATE_PAUSE_S)
 
     async def _request(
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> httpx.Response:
-        try:
-            return await self._client.request(method, path, json=body)
-        except httpx.HTTPError as error:
-            raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+        return await asked(self._client, method, path, body)
 
 
 def _partitions_in(answer: httpx.Response) -> int | None:
@@ -158,8 +155,3 @@ def _partitions_in(answer: httpx.Response) -> int | None:
     except (ValueError, KeyError, TypeError):
         return None
     return partitions if answer.is_success and type(partitions) is int else None
-
-
-def _unexpected(answer: httpx.Response) -> str:
-    request = answer.request
-    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from coordinator.adapters.broker.web_service import WebServiceClient
+from coordinator.adapters.broker.web_service import WebServiceClient, asked, said
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
 
@@ -56,10 +56,7 @@ class HttpInventory(WebServiceClient):
     async def _request(
         self, method: str, path: str, body: Mapping[str, object] | None = None
     ) -> httpx.Response:
-        try:
-            return await self._client.request(method, path, json=body)
-        except httpx.HTTPError as error:
-            raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+        return await asked(self._client, method, path, body)
 
 
 def accepted(answer: httpx.Response) -> httpx.Response:
@@ -69,12 +66,6 @@ def accepted(answer: httpx.Response) -> httpx.Response:
     if answer.is_client_error:
         raise Refused(said(answer))
     raise BrokerUnreachable(said(answer))
-
-
-def said(answer: httpx.Response) -> str:
-    """Return what was asked and answered, for people."""
-    request = answer.request
-    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"
 
 
 def json_in(answer: httpx.Response) -> Any:

@@ -12,7 +12,8 @@ from typing import Final
 
 import httpx
 
-from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in, said
+from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in
+from coordinator.adapters.broker.web_service import said
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.ports import BrokerUnreachable

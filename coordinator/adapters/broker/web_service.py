@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 import httpx
 
+from coordinator.ports import BrokerUnreachable
 from coordinator.runtime.client_tls import machine_trust
 
 
@@ -36,6 +38,26 @@ def client_of(
         transport=transport,
         trust_env=False,
     )
+
+
+async def asked(
+    client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, object] | None
+) -> httpx.Response:
+    """Return the answer to a request, whatever it says.
+
+    Raises:
+        BrokerUnreachable: there is none.
+    """
+    try:
+        return await client.request(method, path, json=body)
+    except httpx.HTTPError as error:
+        raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+
+
+def said(answer: httpx.Response) -> str:
+    """Return what was asked and answered, for people."""
+    request = answer.request
+    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"
 
 
 class WebServiceClient:

@@ -26,7 +26,7 @@ Every sidecar computes this from the same facts, so equal views give equal split
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -223,7 +223,7 @@ def split_rows(
 
 
 def split_many(
-    wanted: Iterable[tuple[ResourceGroup, MonitoringClass]],
+    wanted: Sequence[tuple[ResourceGroup, MonitoringClass]],
     members: Collection[str],
     usage: UsageMap,
     settings: CoreSettings,

@@ -14,7 +14,7 @@ large cluster is looked through in more than one look.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -49,8 +49,9 @@ class InventoryWatch:
         self._every_s = every_s
         self._is_made_here = is_made_here
         self._catalogue: Catalogue | None = None
-        self._tenants: frozenset[str] | None = None
-        self._groups: tuple[str, ...] = ()
+        #: What was found at the last look, to be held against the catalogue of the moment.
+        self._orphans: tuple[str, ...] = ()
+        self._only_in_pulsar: tuple[str, ...] = ()
         #: The namespaces of each tenant that was looked at; the one looked at last is the last.
         self._namespaces: dict[str, frozenset[str]] = {}
         self._error = ""
@@ -70,7 +71,7 @@ class InventoryWatch:
         try:
             await self._ask()
         except PortError as error:
-            self._tenants, self._groups, self._namespaces = None, (), {}
+            self._orphans, self._only_in_pulsar, self._namespaces = (), (), {}
             if str(error) != self._error:
                 _log.info("Pulsar's tenants and groups cannot be looked at", reason=str(error))
             self._error = str(error)
@@ -78,24 +79,32 @@ class InventoryWatch:
             self._error = ""
 
     async def _ask(self) -> None:
-        self._tenants = frozenset(await self._inventory.tenants())
-        self._groups = tuple(sorted(await self._inventory.groups()))
+        tenants = frozenset(await self._inventory.tenants())
+        groups = sorted(await self._inventory.groups())
         if self._catalogue is None:
             return
-        wanted = _tenants_of(self._catalogue.attachments) & self._tenants
+        attached = self._catalogue.attachments.namespaces
+        wanted = {namespace.partition("/")[0] for namespace in attached} & tenants
         kept = {name: found for name, found in self._namespaces.items() if name in wanted}
         turn = [*sorted(wanted - kept.keys()), *kept]
         for tenant in islice(turn, TENANTS_PER_LOOK):
             kept.pop(tenant, None)
             kept[tenant] = frozenset(await self._inventory.namespaces(tenant))
         self._namespaces = kept
+        self._orphans = tuple(self._without_counterpart(self._catalogue.attachments, tenants))
+        self._only_in_pulsar = tuple(name for name in groups if not self._is_known(name))
 
     def conditions(self, _now_ns: int) -> Iterator[Condition]:
         """Yield what has no counterpart, by the last answers and the present catalogue."""
-        if self._catalogue is None or self._tenants is None:
+        if self._catalogue is None:
             return
-        for owner, group in self._orphans(self._catalogue.attachments, self._tenants):
+        attachments = self._catalogue.attachments
+        for owner in self._orphans:
             kind = "namespace" if "/" in owner else "tenant"
+            owners = attachments.namespaces if "/" in owner else attachments.tenants
+            group = owners.get(owner)
+            if group is None:  # it was detached since
+                continue
             yield Condition(
                 ConditionKind.ORPHANED,
                 owner,
@@ -103,27 +112,24 @@ class InventoryWatch:
                 f"Detach it (pulsar-quota groups detach --{kind} {owner}), or a new one of that name "
                 f"is held to that limit, and {group} cannot be deleted.",
             )
-        for name in self._groups:
-            if name not in self._catalogue.groups and not self._is_made_here(name):
+        for name in self._only_in_pulsar:
+            if not self._is_known(name):
                 yield Condition(
                     ConditionKind.ONLY_IN_PULSAR,
                     name,
                     f"the resource group {name} was made at a broker, so no sidecar limits it",
                 )
 
-    def _orphans(
+    def _is_known(self, group: str) -> bool:
+        catalogue = self._catalogue
+        return (catalogue is not None and group in catalogue.groups) or self._is_made_here(group)
+
+    def _without_counterpart(
         self, attachments: Attachments, tenants: frozenset[str]
-    ) -> Iterator[tuple[str, str]]:
-        for tenant, group in attachments.tenants.items():
-            if tenant not in tenants:
-                yield tenant, group
-        for namespace, group in attachments.namespaces.items():
+    ) -> Iterator[str]:
+        yield from (tenant for tenant in attachments.tenants if tenant not in tenants)
+        for namespace in attachments.namespaces:
             tenant = namespace.partition("/")[0]
             found = self._namespaces.get(tenant)
             if tenant not in tenants or (found is not None and namespace not in found):
-                yield namespace, group
-
-
-def _tenants_of(attachments: Attachments) -> set[str]:
-    namespaces: Mapping[str, str] = attachments.namespaces
-    return {namespace.partition("/")[0] for namespace in namespaces}
+                yield namespace
