@@ -265,9 +265,9 @@ def test_how_a_bucket_is_written_to_is_forgotten_with_the_next_place(
     """A directory's table cannot be committed in a bucket's way."""
     setting = "spark.sql.sources.commitProtocolClass"
     output_store(place_of(in_s3(s3_endpoint)), spark)
-    assert "PathOutputCommitProtocol" in str(spark.conf.get(setting, ""))
+    assert "PathOutputCommitProtocol" in str(spark.conf.get(setting))
     output_store(place_of(tmp_path), spark)
-    assert "PathOutputCommitProtocol" not in str(spark.conf.get(setting, ""))
+    assert "PathOutputCommitProtocol" not in str(spark.conf.get(setting))
 
 
 def test_the_store_is_tried_with_the_packages_that_users_are_told_of() -> None:
