@@ -41,11 +41,11 @@ def port_ready(server: Server) -> bool:
         return False
 
 
-def broker_ready(broker: Broker) -> bool:
-    """Say whether the broker itself says so."""
+def broker_ready(broker: Broker, within_s: float = _PROBE_TIMEOUT_S) -> bool:
+    """Say whether the broker itself says so, within some seconds."""
     url = f"{broker.web_url}/admin/v2/brokers/ready"
     try:
-        with urllib.request.urlopen(url, timeout=_PROBE_TIMEOUT_S) as answer:
+        with urllib.request.urlopen(url, timeout=within_s) as answer:
             return bool(answer.status == 200)
     except (OSError, urllib.error.HTTPError):
         return False

@@ -21,6 +21,9 @@ from deploy.local.errors import AdminRestError, LocalClusterError
 from deploy.local.readiness import broker_ready
 from deploy.local.state import Broker
 
+_READY_WITHIN_S = (2.0, 20.0)
+"""A broker that does not answer at once is passed over; if none does, a busy machine has its time."""
+
 _POLL_S = 0.1
 #: With twelve bundles or more, a broker that this number of names misses owns nothing.
 _MOST_CANDIDATES = 60
@@ -204,7 +207,12 @@ class Topics:
         return rest.request(method, f"{self._ready_broker().web_url}{path}", body)
 
     def _ready_broker(self) -> Broker:
-        ready: Iterator[Broker] = (b for b in self._brokers if broker_ready(b))
+        ready: Iterator[Broker] = (
+            broker
+            for within_s in _READY_WITHIN_S
+            for broker in self._brokers
+            if broker_ready(broker, within_s)
+        )
         broker = next(ready, None)
         if broker is None:
             raise LocalClusterError("No broker of this cluster is ready.")

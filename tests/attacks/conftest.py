@@ -195,7 +195,7 @@ class Neighbour:
         expected = [b"%d" % number for number in range(20)]
         for content in expected:
             self._producer.send(content)
-        assert [self._consumer.receive(10_000).data() for _ in expected] == expected
+        assert [self._consumer.receive(60_000).data() for _ in expected] == expected
 
     def _exchange_s(self) -> float:
         began_s = time.monotonic()

@@ -203,6 +203,10 @@ def test_the_same_requests_of_a_program_take_effect(
             ("PUT", f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": LIMIT}),
         ):
             assert site.caller.ask(method, path, body).status in (200, 204), path
+    # The next test compares what all sidecars know.
+    eventually(
+        lambda: not any("of-a-page" in groups for groups in site.state()["groups"]), "all forget it"
+    )
 
 
 NO_NUMBERS = {
@@ -245,7 +249,9 @@ def test_a_last_event_id_larger_than_any_head_ends_the_connection(site: Site) ->
     """With a reason; the next caller is served."""
     answer = site.caller.ask("GET", "/quota/v1/events", headers={"Last-Event-ID": "9" * 66_000})
     assert (answer.status, answer.reason) == (400, "The head is larger than 65536 bytes")
-    assert site.caller.ask("GET", "/quota/v1/ready").status == 200
+    eventually(
+        lambda: site.caller.ask("GET", "/quota/v1/ready").status == 200, "the next is served"
+    )
 
 
 RATES = ("publishRateInMsgs", "publishRateInBytes", "dispatchRateInMsgs", "dispatchRateInBytes")

@@ -227,15 +227,14 @@ def test_deliveries_that_are_not_read_fill_no_memory(target: Target, free_world:
     assert growth.most < 24 * MEBIBYTE, f"{growth.most / MEBIBYTE:.1f} MiB"
 
 
-def participants(target: Target) -> tuple[int, int]:
-    """Producers and consumers that the gate believes in."""
+def participants(target: Target) -> tuple[int | None, int | None]:
+    """Producers and consumers that the gate believes in; None while it is too slow to say."""
     world = target.world
     text = world.http.get(f"{world.sidecars.admin_url(BROKER)}/metrics").text
 
-    def gauge(name: str) -> int:
+    def gauge(name: str) -> int | None:
         found = re.search(rf"^\w*gate_{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
-        assert found, name
-        return int(float(found[1]))
+        return int(float(found[1])) if found else None
 
     return gauge("producers"), gauge("consumers")
 

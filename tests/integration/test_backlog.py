@@ -102,7 +102,7 @@ def check_age(bench: Bench, topic: str, subscription: str, published_s: float) -
 
     def agrees_with_the_broker() -> bool:
         stats = bench.http.get(f"{stats_url}?getEarliestTimeInBacklog=true").json()
-        ours = bench.ours(topic)["oldestBacklogMessageAgeSeconds"]
+        ours = bench.ours(topic).get("oldestBacklogMessageAgeSeconds", -9)
         earliest_s = stats["earliestMsgPublishTimeInBacklogs"] / 1000
         return bool(abs(age_of(earliest_s) - ours) <= 1.5)
 
@@ -142,8 +142,8 @@ def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect
     def ages_agree() -> bool:
         bench.check(owner)
         ours, theirs = bench.ours(topic), bench.brokers(topic)
-        same = ours["backlogSize"] == theirs["backlogSize"] and ours[name] == theirs[name] == "a"
-        return bool(same and abs(ours[age] - theirs[age]) <= CHECK_S + 1)
+        ok = ours.get("backlogSize") == theirs["backlogSize"] and ours[name] == theirs[name] == "a"
+        return bool(ok and abs(ours[age] - theirs[age]) <= CHECK_S + 1)
 
     eventually(ages_agree, "both say the age")
     stats = bench.http.get(f"{owner.web_url}/admin/v2/{bench.path(topic)}/stats").json()
@@ -202,7 +202,7 @@ def test_a_seek_back_and_an_empty_backlog_are_seen(bench: Bench, connect: Connec
     published_s = publish(connect(bench.sidecars.service_url), topic, 3)
     check_age(bench, topic, "a", published_s)
     for _ in range(3):
-        consumer.acknowledge(consumer.receive(10_000))
+        consumer.acknowledge(consumer.receive(60_000))
     name, age = "oldestBacklogMessageSubscriptionName", "oldestBacklogMessageAgeSeconds"
 
     def is_empty() -> bool:
@@ -287,7 +287,7 @@ def test_connected_producers_are_held_and_released(bench: Bench, connect: Connec
     time.sleep(1.5)
     assert arrived == []
     for _ in range(30):
-        consumer.acknowledge(consumer.receive(10_000))
+        consumer.acknowledge(consumer.receive(60_000))
     eventually(lambda: bool(arrived), "the held publish passes once there is no backlog")
     assert arrived == [pulsar.Result.Ok]
     assert deeds(bench, topic) == ["hold producers", "release producers"]

@@ -12,6 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from deploy.local.sidecars import command
+from tests.integration.told import is_ready
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -43,7 +44,7 @@ def test_garbage_on_the_bus_is_counted_and_logged_once(world: World, connect: Co
 
     eventually(lambda: counted() == before + 6, "all are counted")
     assert said() == told
-    assert world.get("/quota/v1/ready")
+    eventually(lambda: is_ready(world, "broker-1"), "it is ready")
     metrics = world.http.get(f"{world.sidecars.admin_url('broker-1')}/metrics").text
     assert 'pulsar_quota_reports_dropped_total{reason="not a usage report"}' in metrics
 
@@ -134,4 +135,4 @@ def test_a_bad_configuration_is_refused_at_the_start(world: World, tmp_path: Pat
 
     assert ended.returncode == 2
     assert "hold_secondz" in ended.stderr
-    assert world.get("/quota/v1/health")["ready"]
+    eventually(lambda: is_ready(world, "broker-1"), "the one that runs is ready")

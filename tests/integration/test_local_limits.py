@@ -145,8 +145,8 @@ def test_a_bus_topic_through_a_gate_is_limited_like_any_other(
     namespace = f"{world.sidecars.admin_url('broker-2')}/admin/v2/namespaces/{BUS_NAMESPACE}"
     admitted = f'{ADMITTED}{{group="{world.group}",monitoring_class="Publish"}}'
     world.limit(publishRateInMsgs=0)
-    world.http.post(f"{namespace}/resourcegroup/{world.group}").raise_for_status()
     try:
+        world.attach(BUS_NAMESPACE)
         come_to(world, 0, 0, 0)
         producer = connect(world.sidecars.service_url).create_producer(bus, batching_enabled=False)
         receipts: list[pulsar.Result] = []

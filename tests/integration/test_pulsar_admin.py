@@ -33,8 +33,9 @@ def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
     group = world.group
     created = admin(world, "broker-1", "resourcegroups", "create", group, "-mp", "900")
     assert created.returncode == 0, created.stderr
-    listed = admin(world, "broker-2", "resourcegroups", "list")
-    assert group in listed.stdout.split()
+    eventually(
+        lambda: group in admin(world, "broker-2", "resourcegroups", "list").stdout.split(), "listed"
+    )
     updated = admin(world, "broker-3", "resourcegroups", "update", group, "-bp", "5000")
     assert updated.returncode == 0, updated.stderr
 

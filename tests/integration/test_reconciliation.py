@@ -315,6 +315,7 @@ def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by
 
     eventually(lambda: told(reconciled, "Orphaned") >= {namespace, tenant}, "both are told")
     doctor_says(reconciled, f"groups detach --namespace {namespace}")
+    doctor_says(reconciled, f"groups detach --tenant {tenant}")
     assert pulsar_quota(reconciled, "groups", "delete", reconciled.group).returncode == 1
     forced = pulsar_quota(reconciled, "groups", "delete", "--force", reconciled.group)
     assert forced.returncode == 0, forced.stderr

@@ -70,8 +70,8 @@ def test_a_client_whose_url_is_a_sidecars_http_address_works(world: World) -> No
         pattern = client.subscribe(re.compile(f"{name}.*"), "pattern")
         for number in range(9):
             producer.send(Order(number=number), partition_key=str(number))
-        assert sorted(whole.receive(20_000).value().number for _ in range(9)) == list(range(9))
-        assert len({pattern.receive(20_000).data() for _ in range(9)}) == 9
+        assert sorted(whole.receive(60_000).value().number for _ in range(9)) == list(range(9))
+        assert len({pattern.receive(60_000).data() for _ in range(9)}) == 9
     finally:
         client.close()
     schema = (

@@ -76,7 +76,7 @@ def read_all(consumer: pulsar.Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
     while True:
         try:
-            message = consumer.receive(timeout_millis=500 if len(found) >= count else 20_000)
+            message = consumer.receive(timeout_millis=500 if len(found) >= count else 60_000)
         except pulsar.Timeout:
             return found
         consumer.acknowledge(message)
@@ -162,7 +162,7 @@ def test_messages_with_a_schema_arrive(world: World, connect: Connect) -> None:
     for number in range(50):
         producer.send(Order(number=number))
 
-    assert [consumer.receive(20_000).value().number for _ in range(50)] == list(range(50))
+    assert [consumer.receive(60_000).value().number for _ in range(50)] == list(range(50))
 
 
 def test_delayed_messages_arrive_late_and_once(world: World, connect: Connect) -> None:

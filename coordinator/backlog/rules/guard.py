@@ -102,6 +102,8 @@ class BacklogGuard:
     ) -> None:
         self.namespaces = namespaces
         self._blocked: dict[str, Action] = {}
+        #: How far the topics whose quota is exceeded were evicted.
+        self._evicted_to: dict[str, Position] = {}
         #: The actions, oldest first.
         self.actions: deque[Action] = deque(maxlen=ACTIONS)
         #: The evictions since the start.
@@ -123,6 +125,10 @@ class BacklogGuard:
         """Return the actions that follow from these topics; topics that are missing have moved away."""
         guarded = {view.topic: view for view in views if self.wants(view.topic) is not None}
         actions = [self._release(topic, now_ms) for topic in self._blocked.keys() - guarded.keys()]
+        evicting = {name for name, view in guarded.items() if view.exceeded is not None}
+        self._evicted_to = {
+            topic: position for topic, position in self._evicted_to.items() if topic in evicting
+        }
         for view in guarded.values():
             actions += self._decide(view, now_ms)
         return actions
@@ -133,9 +139,14 @@ class BacklogGuard:
         self.actions.append(finished)
         return finished
 
-    def evicted(self, action: Action) -> None:
-        """Count an eviction that moved at least one subscription."""
-        self.evictions.add(action.topic, action.quota_type)
+    def evicted(self, action: Action, position: Position) -> None:
+        """Count an eviction that moved at least one subscription.
+
+        A broker answers before it has moved the cursor, so the next look may ask for the same again.
+        """
+        if self._evicted_to.get(action.topic) != position:
+            self.evictions.add(action.topic, action.quota_type)
+        self._evicted_to[action.topic] = position
 
     def _decide(self, view: BacklogView, now_ms: int) -> list[Action]:
         exceeded, held = view.exceeded, self._blocked.get(view.topic)

@@ -153,8 +153,8 @@ class BacklogEnforcement:
                 said.append(f"{subscription} to {position.ledger}:{position.entry}")
                 if not action.dry_run:
                     await self._source.expire_to(action.topic, subscription, position)
-        if said and not action.dry_run:
-            self._guard.evicted(action)
+            if said and not action.dry_run:
+                self._guard.evicted(action, position)
         words = ", ".join(said) or "nothing that a consumer could have acknowledged"
         return f"dry run: {words}" if action.dry_run else words
 

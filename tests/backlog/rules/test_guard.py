@@ -164,8 +164,8 @@ def test_evictions_are_counted_by_type_for_the_topic_and_for_the_broker() -> Non
     """They never fall: a topic that is unloaded keeps its count."""
     world, guarding = exceeding(QuotaPolicy.EVICT), guard()
     (action,) = guarding.decide([world.view()], world.now_ms)
-    guarding.evicted(action)
-    guarding.evicted(action)
+    for place in (Position(3, 0), Position(3, 0), Position(3, 5)):  # the second moved nothing
+        guarding.evicted(action, place)
     assert guarding.evictions.topics == {(TOPIC, QuotaType.SIZE): 2}
     assert guarding.evictions.broker == {QuotaType.SIZE: 2}
 

@@ -53,6 +53,19 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
     assert action.outcome == "a to 3:0"
 
 
+async def test_a_broker_that_is_slow_to_move_a_cursor_has_evicted_once() -> None:
+    """It answers first, so the next look asks for the same again; a later excess counts anew."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    await world.enforcement.look()
+    world.topic().acknowledged["a"] = 0
+    await world.enforcement.look()
+    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 1}
+    await world.enforcement.look()
+    world.publish(5)
+    await world.enforcement.look()
+    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 2}
+
+
 @pytest.mark.parametrize("old", [1, 3, 5, 100])
 async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
     """Every subscription loses its older messages, at the price of a few read entries."""
