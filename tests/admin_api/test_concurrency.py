@@ -15,6 +15,7 @@ from admin_api.changes.echo import Echo
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import ANONYMOUS, Catalogue, Origin, Versioned
 from tests.admin_api.world import World, app_of
+from tests.contract.listening import eventually
 from tests.memory.store import MemoryStore
 
 GROUPS = "/admin/v2/resourcegroups"
@@ -103,6 +104,10 @@ class LateWatch:
             self._store.watch(self._sent.append)
         self._listeners.append(listener)
 
+    def has(self, group: str) -> bool:
+        """Return whether the newest copy has the group."""
+        return group in self._sent[-1].groups
+
     def pass_on(self) -> None:
         """Tell the listeners of the newest copy."""
         for listener in self._listeners:
@@ -116,8 +121,8 @@ async def test_answer_waits_for_the_watch(world: World) -> None:
     late.watch(world.views.show)
     async with client_of(world, store, Echo(late.watch)) as client:
         put = asyncio.create_task(client.put(f"{GROUPS}/rg1", json={}))
+        await eventually(lambda: late.has("rg1"))
         await asyncio.wait({put}, timeout=0.05)
-        assert (await store.read_group("rg1")).version > 0
         assert not put.done()
 
         late.pass_on()

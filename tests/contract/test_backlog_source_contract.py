@@ -129,7 +129,7 @@ class RealBench:
     def acknowledge(self, name: str, count: int) -> None:
         consumer = self._consumers[name]
         for _ in range(count):
-            consumer.acknowledge(consumer.receive(10_000))
+            consumer.acknowledge(consumer.receive(60_000))
 
     def set_quota(self, quota: BacklogQuota) -> None:
         path = f"{self._namespace}/backlogQuota?backlogQuotaType="

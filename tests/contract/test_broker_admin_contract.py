@@ -12,18 +12,28 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from coordinator.adapters.broker import admin as broker_admin
+from coordinator.adapters.broker import readiness
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, Refused
 from deploy.local.ports import free_block
 from deploy.local.state import Broker
+from tests.contract.listening import DEADLINE_S
 from tests.memory.surroundings import MemoryBrokerAdmin
 
 Admin = MemoryBrokerAdmin | HttpBrokerAdmin
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a broker longer than a sidecar does, for a busy machine may take that time."""
+    monkeypatch.setattr(readiness, "_TIMEOUT_S", DEADLINE_S)
+    monkeypatch.setattr(broker_admin, "_REQUEST_TIMEOUT_S", DEADLINE_S)
+
+
 @pytest.fixture(params=["memory", pytest.param("http", marks=pytest.mark.cluster)])
-async def admin(request: pytest.FixtureRequest) -> AsyncIterator[Admin]:
+async def admin(request: pytest.FixtureRequest, patient: None) -> AsyncIterator[Admin]:
     """The admin REST of a broker that is up."""
     if request.param == "memory":
         yield MemoryBrokerAdmin()
@@ -51,11 +61,14 @@ async def test_a_topic_that_is_not_partitioned_or_not_there_has_one_partition(ad
 
 
 @pytest.mark.cluster
+@pytest.mark.usefixtures("patient")
 async def test_a_real_broker_tells_the_partitions_of_a_topic(pulsar_broker: Broker) -> None:
     """This holds for a name that has to be encoded, too."""
     topic = TopicName("persistent", "public", "default", f"t%{uuid.uuid4().hex}")
     path = f"/admin/v2/persistent/public/default/{quote(topic.local_name, safe='')}/partitions"
-    async with httpx.AsyncClient(base_url=pulsar_broker.web_url, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=pulsar_broker.web_url, trust_env=False, timeout=DEADLINE_S
+    ) as client:
         (await client.put(path, json=3)).raise_for_status()
     async with HttpBrokerAdmin(pulsar_broker.web_url) as real:
         assert await real.partitions_of(topic) == 3
@@ -139,6 +152,7 @@ def _answer_of(status: int) -> bytes:
     return b"HTTP/1.1 %d Because\r\nLocation: /other\r\nContent-Length: 2\r\n\r\nok" % status
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("status", [302, 307, 401, 403, 404, 500, 503])
 async def test_only_a_plain_ok_counts_as_answering(status: int) -> None:
     """Redirects and errors are no, and never an exception."""
@@ -156,6 +170,7 @@ async def test_what_is_no_http_is_no_answer() -> None:
         assert not await admin.is_answering()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_readiness_is_asked_with_the_token_on_one_connection_while_that_lasts() -> None:
     """The first question after its end is answered no; the next one opens another."""
     ok = _answer_of(200)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -126,7 +127,7 @@ async def test_what_stands_among_the_roles_and_is_none_is_a_fault_of_its_own(
     zookeeper_hosts: str,
 ) -> None:
     """It disturbs no other, it goes with its node, and the place is no tenant's."""
-    session = patient(zookeeper_hosts, "/roles-by-shell")
+    session = patient(zookeeper_hosts, f"/contract-{uuid.uuid4().hex}")
     store = ZooKeeperStore(session)
     heard: Heard[Catalogue] = Heard()
     store.watch(heard)

@@ -165,7 +165,7 @@ def test_how_a_process_has_ended_is_told(start: Start) -> None:
 def test_signalling_what_is_gone_says_so(start: Start) -> None:
     """False, and no error."""
     process = start("true")
-    assert processes.wait_until_gone(process, 5)
+    assert processes.wait_until_gone(process, PATIENCE_S)
     assert not processes.send_signal(process, signal.SIGTERM)
 
 
@@ -182,7 +182,7 @@ def test_what_a_process_takes_is_told() -> None:
 def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
     """An error that the system knows, not a number."""
     process = start("true")
-    assert processes.wait_until_gone(process, 5)
+    assert processes.wait_until_gone(process, PATIENCE_S)
     for take in (
         processes.processor_s,
         processes.resident_bytes,

@@ -164,7 +164,7 @@ def test_make_test_says_what_is_missing_before_it_does_anything(tmp_path: Path) 
         env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 

@@ -75,9 +75,10 @@ def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Bui
     ],
 )
 async def test_others_are_told_an_address_that_they_can_reach(
-    keys: dict[str, str], told: str
+    keys: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An address that means every interface is not told."""
+    monkeypatch.setattr(serving, "_RESOLVED_WITHIN_S", PATIENCE_S)
     assert await serving.advertised_address(config(**keys)) == told
 
 
@@ -166,7 +167,8 @@ async def test_an_image_is_healthy_with_and_without_tls(
     chain, key = certificate
     for keys in ({}, {"admin_tls_certificate_file": chain, "admin_tls_key_file": key}):
         settings = config(**keys)
-        async with serving.serving(settings, app_of(world)):
+        async with serving.serving(settings, app_of(world)) as api:
+            await asyncio.wait_for(api.loaded.wait(), PATIENCE_S)  # the probe waits 4 s
             asked = await asyncio.create_subprocess_exec(
                 ALIVE, settings.admin_listen.rpartition(":")[2]
             )

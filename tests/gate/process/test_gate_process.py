@@ -20,7 +20,7 @@ from coordinator.gate.process.spawning import handed_over, spawned
 from coordinator.ports import GateGone
 from tests.gate import peer
 from tests.gate.conftest import TOPIC
-from tests.gate.process.processes import config, site
+from tests.gate.process.processes import config, site, speaking
 from tests.gate.server.test_proxy import Client, FakeBroker
 
 
@@ -59,7 +59,8 @@ async def test_who_connects_to_a_socket_that_is_kept_waits_for_the_next_gate() -
                 with spawned(listening=[os.dup(kept.fileno())]) as child:
                     async with GateProcess.over(child, config(broker.port, **settings)) as gate:
                         assert await gate.start() == port
-                        await early.opens(peer.producer(TOPIC))
+                        async with speaking(gate):
+                            await early.opens(peer.producer(TOPIC))
                 early.writer.close()
 
 
@@ -121,7 +122,8 @@ async def test_signals_to_both_are_the_coordinators() -> None:
 async def test_a_gate_stands_still_with_its_coordinator() -> None:
     """Frames under way wait without a limit, and go on when the coordinator speaks again."""
     async with site(speaks=False, zookeeper_session_timeout_seconds=1.0) as here:
-        client = await here.client()
+        async with speaking(here.gate):
+            client = await here.client()
         turns = itertools.cycle(range(1, 100))
         async with asyncio.timeout(60):
             with contextlib.suppress(TimeoutError):

@@ -66,7 +66,10 @@ async def test_a_gate_that_a_client_keeps_busy_is_slow_and_keeps_its_connections
     """Its thread answers all the while, so the coordinator waits, and tells the spell once."""
     with capture_logs() as logs:
         async with busy_site(released) as here:
-            client = await here.client()
+            here.gate.slow_after_s = 60.0  # it stands still a second after the last word
+            async with speaking(here.gate):
+                client = await here.client()
+            here.gate.slow_after_s = SOON_S
             signs = count_signs(here.gate, monkeypatch)
             late = [
                 asyncio.ensure_future(each) for each in (here.gate.holds(), here.gate.collect())
