@@ -103,10 +103,13 @@ class PublishBuffer:
         return 2 * (self._begun - self._unfinished.get(owner, 0) + size) <= self._bytes_max
 
     def is_relieved_for(self, owner: Owner) -> bool:
-        """Return whether a connection that was stopped may be read again: half of its room is free."""
-        if owner in self._unfinished or owner in self._waiting_begun:
-            return self._is_oldest(owner) or self._has_relief(2 * self._begun)
-        return self._has_relief(self._whole)
+        """Return whether a connection that was stopped may be read again: half of its room is free.
+
+        One that was told so waits no more: it is read, and stopped again if others took the room.
+        """
+        if owner in self._waiting:
+            return self._has_relief(self._whole)
+        return owner not in self._waiting_begun or self._may_go_on(owner)
 
     def count(self, size: int) -> None:
         """Count this many more bytes of whole frames, or fewer if negative."""
@@ -121,8 +124,11 @@ class PublishBuffer:
             self._unfinished[owner] = size
         else:
             self._unfinished.pop(owner, None)
-            relieved = filter(self.is_relieved_for, tuple(self._waiting_begun))
-            _tell(self._waiting_begun, tuple(relieved))
+            _tell(self._waiting_begun, tuple(filter(self._may_go_on, self._waiting_begun)))
+
+    def _may_go_on(self, owner: Owner) -> bool:
+        """Return whether an unfinished frame that did not fit may go on."""
+        return self._is_oldest(owner) or self._has_relief(2 * self._begun)
 
     def _is_oldest(self, owner: Owner) -> bool:
         return next(iter(self._unfinished), owner) == owner
@@ -132,6 +138,7 @@ class PublishBuffer:
 
     def when_relieved(self, owner: Owner, *, unfinished: bool) -> None:
         """Tell this connection once, when it may be read again; say what it has no room for."""
+        self.forget(owner)
         (self._waiting_begun if unfinished else self._waiting)[owner] = None
 
     def forget(self, owner: Owner) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
-from coordinator.gate.limits.throttle import PublishBuffer
+from coordinator.gate.limits.throttle import PublishBuffer, ThrottleReason
 from coordinator.gate.protocol.stream import HEAD_FREE
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench, Client
@@ -101,6 +101,41 @@ def test_a_connection_that_waits_is_told_when_it_is_the_oldest(bench: Bench) -> 
     first.session.close(bench.now_ns)
 
     assert bench.released == [second]
+
+
+def test_a_frame_that_is_complete_waits_for_what_whole_frames_take(bench: Bench) -> None:
+    """A further turn of its connection counts no second pause, for nothing has become free."""
+    bench.buffer = PublishBuffer(2 * SIZE - 1)
+    holder, client = held_back(bench), bench.producing()
+    holder.sends(LARGE)
+    client.sends_on(LARGE[:100_000])
+    client.sends_on(LARGE[100_000:])
+    bench.released.clear()
+
+    client.session.advance(bench.now_ns)
+
+    assert client.session.paused
+    assert client.session.throttle.counts[ThrottleReason.PUBLISH_BUFFER] == 1
+    holder.session.close(bench.now_ns)
+    assert bench.released == [client]
+
+
+def test_a_connection_that_is_told_of_room_goes_on(bench: Bench) -> None:
+    """An older frame that is unfinished, however large, is no reason to leave it: it is told once."""
+    bench.buffer = PublishBuffer(2 * SIZE)
+    older, client, holder = held_back(bench), bench.producing(), bench.producing()
+    for each in (older, client):
+        each.sends_on(LARGE[:100_000])
+    holder.sends(LARGE)
+    client.sends_on(LARGE[100_000:])
+    older.sends_on(LARGE[100_000:-1])
+    bench.released.clear()
+
+    holder.session.close(bench.now_ns)
+
+    assert bench.released == [client]
+    client.session.advance(bench.now_ns)
+    assert client.session.held_frames == 1
 
 
 def test_a_frame_that_passes_in_the_end_counts_no_longer(bench: Bench) -> None:
