@@ -148,11 +148,11 @@ def test_a_lossy_link_loses_time_and_nothing_else(
 
 def test_a_link_to_a_dead_server_closes_its_connections(links: Links) -> None:
     """As when the server itself is gone."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    link = links.open(port)
-    with (
-        socket.create_connection(("127.0.0.1", link.port), 10.0) as client,
-        pytest.raises((ConnectionResetError, BrokenPipeError)),
-    ):
-        _read_until_reset(client)
+    with socket.socket() as kept:  # so that no other listens there, this link included
+        kept.bind(("127.0.0.1", 0))
+        link = links.open(kept.getsockname()[1])
+        with (
+            socket.create_connection(("127.0.0.1", link.port), 10.0) as client,
+            pytest.raises((ConnectionResetError, BrokenPipeError)),
+        ):
+            _read_until_reset(client)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -325,16 +326,16 @@ async def test_a_malformed_frame_closes_that_connection_only() -> None:
 
 async def test_a_broker_out_of_reach_turns_clients_away() -> None:
     """Each one is counted, the log says it once a minute."""
-    async with FakeBroker() as broker:
-        port = broker.port
-    async with site(upstream=port) as here:
-        with structlog.testing.capture_logs() as logs:
-            for _ in range(3):
-                client = await here.client(producer=False)
-                assert await client.asks(peer.connect()) == b""
+    with socket.socket() as kept:  # so that no other listens there, this gate included
+        kept.bind(("127.0.0.1", 0))
+        async with site(upstream=kept.getsockname()[1]) as here:
+            with structlog.testing.capture_logs() as logs:
+                for _ in range(3):
+                    client = await here.client(producer=False)
+                    assert await client.asks(peer.connect()) == b""
 
-        assert here.gate.figures().upstream_failures == 3
-        assert [log["log_level"] for log in logs] == ["warning"]
+            assert here.gate.figures().upstream_failures == 3
+            assert [log["log_level"] for log in logs] == ["warning"]
 
 
 async def test_the_end_of_either_side_ends_the_other() -> None:
