@@ -432,7 +432,7 @@ class Usage:
         return self.messages_ceiling if unit is Unit.MESSAGES else self.bytes_ceiling
 
     def decisive(self) -> tuple[int | None, ...]:
-        """Return the fields that a split is made from: all but the counts."""
+        """Return the fields that a split by demand is made from: all but the counts."""
         return (
             self.messages_demand,
             self.bytes_demand,

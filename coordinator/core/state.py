@@ -35,7 +35,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from coordinator.core.allocation.forest import resolve
-from coordinator.core.allocation.laws import JOINT_LAW
+from coordinator.core.allocation.laws import JOINT_LAW, LAWS_OF_USE
 from coordinator.core.certificate.certifier import Certifier, Facts
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.certificate.trees import certificate_of_all
@@ -353,6 +353,9 @@ class CoordinatorState:
         self.usage.follow(
             [name for name, group in self.groups.items() if group.overshoot_policy == STRICT]
             + list(self.decider.forest.leaves())
+        )
+        self.usage.split_by_use(
+            [name for name, group in self.groups.items() if group.law in LAWS_OF_USE]
         )
         instructions: list[Instruction] = []
         for name in sorted(before.keys() - self.groups.keys()):

@@ -15,7 +15,7 @@ from tests.gate import peer
 
 CONNECTED, PRODUCER_SUCCESS, SUCCESS, ERROR, PING = 3, 17, 13, 14, 18
 CONNECT = peer.command(2, (1, "attack"), (4, 19))
-_TIMEOUT_S = 15.0
+_TIMEOUT_S = 60.0
 
 
 class RawClient:

@@ -71,6 +71,21 @@ def test_what_one_broker_does_not_use_the_others_get(cluster: Cluster) -> None:
     assert sum(cluster.limit_of(broker) for broker in cluster.states) == 3000
 
 
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_law_of_use_follows_the_use_where_no_demand_and_no_limit_has_changed(size: int) -> None:
+    """Of a raised limit more is used, and the next split goes by that, until both brokers get no more."""
+    cluster = Cluster(limit=100, law="steal", policy="eager")
+    for broker in ("b1", "b2"):
+        cluster.sizes[broker] = size
+        cluster.start(broker)
+    for demands, expected in (((140, 30), [70, 50]), ((140, 20), [80, 50]), ((70, 70), [50, 50])):
+        for broker, demand in zip(cluster.states, demands, strict=True):
+            cluster.want(broker, demand)
+        cluster.run(8)
+
+        assert [cluster.limit_of(broker) for broker in cluster.states] == expected
+
+
 def test_a_gate_that_stands_still_keeps_its_share(cluster: Cluster) -> None:
     """It passes half of its limit for five rounds while producers wait; then all of it again at once."""
     for broker in ("b1", "b2", "b3"):

@@ -108,6 +108,8 @@ class UsageMap:
         }
         #: Those that are followed whether or not this broker takes part.
         self._wanted: frozenset[str] = frozenset()
+        #: Those whose split depends on the counts as well.
+        self._by_use: frozenset[str] = frozenset()
 
     def take(self, report: UsageReport, now_ns: int) -> Taken:
         """Take a report in, or return the reason why not."""
@@ -142,6 +144,10 @@ class UsageMap:
         self._wanted = frozenset(groups)
         self._follow_all(self._wanted - before)
         self._unfollow_idle(before - self._wanted)
+
+    def split_by_use(self, groups: Collection[str]) -> None:
+        """Note which groups are split by the counts as well: of no others is a new count a change."""
+        self._by_use = frozenset(groups)
 
     def followed(self) -> list[str]:
         """Return the groups with indexed rows: this broker takes part, or was told to follow them."""
@@ -346,7 +352,9 @@ class UsageMap:
             return shown.pop(broker, None) is not None
         before = shown.get(broker)
         shown[broker] = row
-        return before is None or before.usage.decisive() != row.usage.decisive()
+        if before is None or group in self._by_use:
+            return before != row
+        return before.usage.decisive() != row.usage.decisive()
 
     def _follow_all(self, groups: AbstractSet[str]) -> None:
         for monitoring_class, followed in self._followed.items():

@@ -19,6 +19,7 @@ from coordinator.core.allocation.laws import (
     ALL_LAWS,
     COMPARISON_LAWS,
     LAWS,
+    LAWS_OF_USE,
     Claim,
     apportion,
     max_min,
@@ -103,6 +104,21 @@ def with_property(has: Callable[[Properties], bool]) -> pytest.MarkDecorator:
 def test_every_law_has_its_properties_written_down() -> None:
     """A new law needs a row in the table."""
     assert PROPERTIES.keys() == ALL_LAWS.keys()
+
+
+@pytest.mark.parametrize("law", ALL_LAWS)
+def test_only_laws_of_use_go_by_what_a_broker_used(law: str) -> None:
+    """90 and 10 used, or 10 and 90, of the same demand: another split, or the same."""
+
+    def targets(limit: int, wants: int | None, *used: int) -> object:
+        claims = {name: Claim(wants, used=each) for name, each in zip("ab", used, strict=True)}
+        return ALL_LAWS[law](limit, claims).targets
+
+    # Of brokers that want more than they get, and of brokers that want less.
+    cases = (100, None), (300, 10)
+    of_use = any(targets(*case, 90, 10) != targets(*case, 10, 90) for case in cases)
+
+    assert of_use is (law in LAWS_OF_USE)
 
 
 def test_no_group_can_choose_a_law_of_comparison() -> None:

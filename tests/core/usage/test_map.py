@@ -188,6 +188,20 @@ def test_a_report_tells_which_groups_are_to_be_decided_anew() -> None:
     assert reborn.groups == {"audit"}
 
 
+def test_where_the_use_is_split_a_new_count_changes_a_group() -> None:
+    """Of two groups with the same news, the one that is split by use is decided anew."""
+    usage = usage_map("b1")
+    usage.follow(["orders", "audit"])
+    usage.split_by_use(["audit"])
+    first = report(groups=("orders", "audit"), complete=True)
+    usage.take(first, 0)
+    same = usage.take(replace(first, sequence=2), 1)
+    rates_doubled = usage.take(replace(first, sequence=3, elapsed_ns=SECOND // 2), 2)
+
+    assert same.groups == set()
+    assert rates_doubled.groups == {"audit"}
+
+
 def test_who_has_missed_nothing_new_goes_on_relying_on_a_broker() -> None:
     """Lost reports do not matter when what they said is said again, or was nothing."""
     usage = usage_map("b1")

@@ -41,8 +41,8 @@ from coordinator.core.allocation.laws.products import pulsar, tdmq
 from coordinator.core.allocation.laws.water_filling import exact_parts, max_min, static
 
 __all__ = [
-    "ALL_LAWS", "COMPARISON_LAWS", "JOINT_LAW", "LAWS", "Allocation", "Claim", "JointClaim", "Law",
-    "apportion", "exact_parts", "joint_max_min", "max_min",
+    "ALL_LAWS", "COMPARISON_LAWS", "JOINT_LAW", "LAWS", "LAWS_OF_USE", "Allocation", "Claim",
+    "JointClaim", "Law", "apportion", "exact_parts", "joint_max_min", "max_min",
 ]  # fmt: skip
 
 LAWS: Mapping[str, Law] = {
@@ -67,6 +67,9 @@ COMPARISON_LAWS: Mapping[str, Law] = {
     "fps": fps,
 }
 """The laws of other rate limiters, by name: measured beside ours; no group can choose them."""
+
+LAWS_OF_USE: Final = frozenset({"equal-residual", "proportional", "steal", "pulsar", "tdmq", "fps"})
+"""The laws that go by what each broker used, so that every report may change their split."""
 
 ALL_LAWS: Mapping[str, Law] = {**LAWS, **COMPARISON_LAWS}
 """All laws that the core can compute; the store and the admin API accept ``LAWS`` only."""
