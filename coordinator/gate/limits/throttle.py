@@ -65,14 +65,16 @@ Owner = Callable[[], None]
 class PublishBuffer:
     """Bytes of publishes that all connections together hold.
 
-    Half of the buffer is for unfinished frames, by what has arrived of them; they take nothing of the
-    other half, however many there are. They hold nothing that could be released, so of those that do not
-    fit the oldest goes on, and the others wait for it: one of them always gets on, or its connection ends
-    because the client does not send the rest in time.
+    Unfinished frames, by what has arrived of them, may always be half as much as the buffer: a connection
+    that is not held back goes on while others fill it. They take nothing of the other half, however many
+    there are. They hold nothing that could be released, so of those that do not fit the oldest goes on,
+    and the others wait for it: one of them always gets on, or its connection ends because the client does
+    not send the rest in time.
 
     Args:
-        bytes_max: the most bytes; beyond it, connections that would have to hold more are not read. None
-            is no bound but that of each connection. A frame always fits when nothing is held.
+        bytes_max: the most bytes of whole frames, less what has arrived of others when one is added;
+            beyond it, connections that would have to hold more are not read. None is no bound but that
+            of each connection. A frame always fits when nothing is held.
     """
 
     def __init__(self, bytes_max: int | None = None) -> None:
