@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,10 +27,13 @@ _READY_WITHIN_S = (2.0, 20.0)
 _POLL_S = 0.1
 #: With twelve bundles or more, a broker that this number of names misses owns nothing.
 _MOST_CANDIDATES = 60
+_NOT_FOUND = 404
 _CONFLICT = 409
-_FAILED = 500
+_FAILED = (500, 503)
 #: A bundle that was unloaded has a new owner long before.
 _MOVED_S = 5.0
+#: Two brokers that get in each other's way to become an owner are done long before, busy or not.
+_OWNED_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +90,16 @@ class Topics:
 
     def create_topic(self, topic: str) -> None:
         """Create a topic without partitions, unless it exists."""
-        self._create(f"/admin/v2/{_path(topic)}", None)
+        self._accepted(f"/admin/v2/{_path(topic)}", ask=self._ask_owner)
 
     def owner(self, topic: str) -> Broker:
         """Return the broker that serves the topic, giving it one if it has none."""
-        url = json.loads(self._look_up(topic))["brokerUrl"]
+        path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
+        url = json.loads(self._ask_owner("GET", path))["brokerUrl"]
         for broker in self._brokers:
             if broker.broker_port == urlsplit(url).port:
                 return broker
         raise LocalClusterError(f"{topic} is served by {url}, which is none of our brokers.")
-
-    def _look_up(self, topic: str) -> str:
-        """Ask for the owner, and again when brokers have just got in each other's way to become it."""
-        path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
-        gives_up_s = time.monotonic() + _MOVED_S
-        while True:
-            try:
-                return self._ask("GET", path)
-            except AdminRestError as error:
-                if error.status != _FAILED or time.monotonic() > gives_up_s:
-                    raise
-            time.sleep(_POLL_S)
 
     def bundle(self, topic: str) -> str:
         """Return the bundle that the topic belongs to, such as 0x40000000_0x55555555."""
@@ -188,20 +180,33 @@ class Topics:
             time.sleep(_POLL_S)
 
     def _stats(self, topic: str) -> Any:
-        return json.loads(self._ask("GET", f"/admin/v2/{_path(topic)}/stats"))
+        return json.loads(self._ask_owner("GET", f"/admin/v2/{_path(topic)}/stats"))
 
     def _create(self, path: str, body: object) -> None:
         self._accepted(path, body)
 
-    def _accepted(self, path: str, body: object = None) -> bool:
+    def _accepted(
+        self, path: str, body: object = None, *, ask: Callable[..., str] | None = None
+    ) -> bool:
         """Whether the brokers accepted a PUT: False when they say that there is a conflict."""
         try:
-            self._ask("PUT", path, body)
+            (ask or self._ask)("PUT", path, body)
         except AdminRestError as error:
             if error.status != _CONFLICT:
                 raise
             return False
         return True
+
+    def _ask_owner(self, method: str, path: str, body: object = None) -> str:
+        """Ask the owner, and again when brokers have just got in each other's way to become it."""
+        gives_up_s = time.monotonic() + _OWNED_WITHIN_S
+        while True:
+            try:
+                return self._ask(method, path, body)
+            except AdminRestError as error:
+                if not _has_no_owner_yet(error) or time.monotonic() > gives_up_s:
+                    raise
+            time.sleep(_POLL_S)
 
     def _ask(self, method: str, path: str, body: object = None) -> str:
         return rest.request(method, f"{self._ready_broker().web_url}{path}", body)
@@ -217,6 +222,12 @@ class Topics:
         if broker is None:
             raise LocalClusterError("No broker of this cluster is ready.")
         return broker
+
+
+def _has_no_owner_yet(error: AdminRestError) -> bool:
+    """Return whether two brokers have just tried to own a bundle, or one has just lost it."""
+    # The node that one of them has just removed is missing where the other one looks for it.
+    return error.status in _FAILED or (error.status == _NOT_FOUND and "NoNode" in error.body)
 
 
 def _path(topic: str) -> str:

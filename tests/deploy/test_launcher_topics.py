@@ -158,10 +158,19 @@ def test_a_bundle_is_moved_though_the_brokers_do_not_know_its_destination_yet(
     assert [line[1] for line in asked_to_change() if line[0] == "PUT"] == [unload] * 3
 
 
-def test_brokers_that_get_in_each_others_way_are_asked_again(broker: Broker) -> None:
-    """Of two that want a bundle at once one answers 500, and a little later one of them has it."""
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, '{"reason":"Failed to acquire ownership"}'),
+        (404, '{"reason":"KeeperErrorCode = NoNode for /namespace/t/n/0xa0000000_0xb0000000"}'),
+    ],
+)
+def test_brokers_that_get_in_each_others_way_are_asked_again(
+    broker: Broker, answer: tuple[int, str]
+) -> None:
+    """Of two that want a bundle at once one fails, and a little later one of them has it."""
     question = ("GET", "/lookup/v2/topic/persistent/t/n/a?listenerName=internal")
-    _Admin.at_first[question] = [(500, '{"reason":"Failed to acquire ownership"}')] * 2
+    _Admin.at_first[question] = [answer] * 2
     _Admin.answers[question] = (200, f'{{"brokerUrl":"pulsar://127.0.0.1:{broker.broker_port}"}}')
     assert Topics([broker]).owner("persistent://t/n/a") == broker
 
