@@ -172,7 +172,7 @@ class Config:
             complete included; at the bound the connection is not read any more until half of it is free.
         publish_buffer_bytes_max: the same for all connections together, as a sidecar's memory must not
             grow with the number of throttled clients; beside it, what has arrived of large messages
-            that are not complete is at most half as much.
+            that are not complete is at most half as much, or one such message that is larger.
         pending_publish_requests_max: per client connection, publishes that wait for the broker's receipt;
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
         participants_per_connection_max: producers and consumers of one client connection; any more are

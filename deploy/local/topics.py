@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,12 +68,12 @@ class Topics:
     def create_tenant(self, tenant: str) -> None:
         """Create a tenant, unless it exists."""
         body = {"allowedClusters": [CLUSTER_NAME], "adminRoles": []}
-        self._create(f"/admin/v2/tenants/{tenant}", body)
+        self._accepted(f"/admin/v2/tenants/{tenant}", body)
 
     def create_namespace(self, namespace: str, bundles: int) -> None:
         """Create a namespace with this many bundles, unless it exists."""
         body = {"bundles": {"numBundles": bundles}}
-        self._create(f"/admin/v2/namespaces/{namespace}", body)
+        self._accepted(f"/admin/v2/namespaces/{namespace}", body)
 
     def keep_everything(self, namespace: str) -> None:
         """Let nothing of the namespace be deleted, whatever its consumers have acknowledged."""
@@ -90,7 +90,7 @@ class Topics:
 
     def create_topic(self, topic: str) -> None:
         """Create a topic without partitions, unless it exists."""
-        self._accepted(f"/admin/v2/{_path(topic)}", ask=self._ask_owner)
+        self._accepted(f"/admin/v2/{_path(topic)}")
 
     def owner(self, topic: str) -> Broker:
         """Return the broker that serves the topic, giving it one if it has none."""
@@ -182,15 +182,10 @@ class Topics:
     def _stats(self, topic: str) -> Any:
         return json.loads(self._ask_owner("GET", f"/admin/v2/{_path(topic)}/stats"))
 
-    def _create(self, path: str, body: object) -> None:
-        self._accepted(path, body)
-
-    def _accepted(
-        self, path: str, body: object = None, *, ask: Callable[..., str] | None = None
-    ) -> bool:
+    def _accepted(self, path: str, body: object = None) -> bool:
         """Whether the brokers accepted a PUT: False when they say that there is a conflict."""
         try:
-            (ask or self._ask)("PUT", path, body)
+            self._ask_owner("PUT", path, body)
         except AdminRestError as error:
             if error.status != _CONFLICT:
                 raise
@@ -198,7 +193,7 @@ class Topics:
         return True
 
     def _ask_owner(self, method: str, path: str, body: object = None) -> str:
-        """Ask the owner, and again when brokers have just got in each other's way to become it."""
+        """Ask what may need an owner, and again when brokers are in each other's way to become it."""
         gives_up_s = time.monotonic() + _OWNED_WITHIN_S
         while True:
             try:
