@@ -28,7 +28,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
 
 
-def request(method: str, url: str, body: object = None) -> str:
+def request(method: str, url: str, body: object = None, *, timeout_s: float = _TIMEOUT_S) -> str:
     """Send one request, its body as JSON unless None, and return the text of the answer.
 
     Raises:
@@ -42,7 +42,7 @@ def request(method: str, url: str, body: object = None) -> str:
             message.data = json.dumps(body).encode()
             message.add_header("Content-Type", "application/json")
         try:
-            with _opener.open(message, timeout=_TIMEOUT_S) as answer:
+            with _opener.open(message, timeout=timeout_s) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:

@@ -32,6 +32,8 @@ _CONFLICT = 409
 _FAILED = (500, 503)
 #: A bundle that was unloaded has a new owner long before.
 _MOVED_S = 5.0
+#: A bundle is unloaded once its topics have closed, which takes a busy broker a while.
+_ANSWERED_WITHIN_S = 60.0
 #: Two brokers that get in each other's way to become an owner are done long before, busy or not.
 _OWNED_WITHIN_S = 30.0
 
@@ -65,6 +67,18 @@ class Topics:
         """Ask these brokers; one that is not ready is passed over."""
         self._brokers = tuple(brokers)
 
+    def ask(self, method: str, path: str, body: object = None) -> str:
+        """Ask a broker, and again while brokers are in each other's way to own what this is about."""
+        gives_up_s = time.monotonic() + _OWNED_WITHIN_S
+        while True:
+            try:
+                url = f"{self._ready_broker().web_url}{path}"
+                return rest.request(method, url, body, timeout_s=_ANSWERED_WITHIN_S)
+            except AdminRestError as error:
+                if not _has_no_owner_yet(error) or time.monotonic() > gives_up_s:
+                    raise
+            time.sleep(_POLL_S)
+
     def create_tenant(self, tenant: str) -> None:
         """Create a tenant, unless it exists."""
         body = {"allowedClusters": [CLUSTER_NAME], "adminRoles": []}
@@ -78,7 +92,7 @@ class Topics:
     def keep_everything(self, namespace: str) -> None:
         """Let nothing of the namespace be deleted, whatever its consumers have acknowledged."""
         body = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
-        self._ask("POST", f"/admin/v2/namespaces/{namespace}/retention", body)
+        self.ask("POST", f"/admin/v2/namespaces/{namespace}/retention", body)
 
     def limit_publishing(self, namespace: str, messages_per_second: int) -> None:
         """Let the brokers themselves limit what is published to each of the namespace's topics."""
@@ -86,7 +100,7 @@ class Topics:
             "publishThrottlingRateInMsg": messages_per_second,
             "publishThrottlingRateInByte": -1,
         }
-        self._ask("POST", f"/admin/v2/namespaces/{namespace}/publishRate", body)
+        self.ask("POST", f"/admin/v2/namespaces/{namespace}/publishRate", body)
 
     def create_topic(self, topic: str) -> None:
         """Create a topic without partitions, unless it exists."""
@@ -95,7 +109,7 @@ class Topics:
     def owner(self, topic: str) -> Broker:
         """Return the broker that serves the topic, giving it one if it has none."""
         path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
-        url = json.loads(self._ask_owner("GET", path))["brokerUrl"]
+        url = json.loads(self.ask("GET", path))["brokerUrl"]
         for broker in self._brokers:
             if broker.broker_port == urlsplit(url).port:
                 return broker
@@ -103,7 +117,7 @@ class Topics:
 
     def bundle(self, topic: str) -> str:
         """Return the bundle that the topic belongs to, such as 0x40000000_0x55555555."""
-        return self._ask("GET", f"/lookup/v2/topic/{_path(topic)}/bundle").strip().strip('"')
+        return self.ask("GET", f"/lookup/v2/topic/{_path(topic)}/bundle").strip().strip('"')
 
     def one_for_each_broker(
         self, namespace: str, prefix: str, domain: str = "persistent"
@@ -180,31 +194,17 @@ class Topics:
             time.sleep(_POLL_S)
 
     def _stats(self, topic: str) -> Any:
-        return json.loads(self._ask_owner("GET", f"/admin/v2/{_path(topic)}/stats"))
+        return json.loads(self.ask("GET", f"/admin/v2/{_path(topic)}/stats"))
 
     def _accepted(self, path: str, body: object = None) -> bool:
         """Whether the brokers accepted a PUT: False when they say that there is a conflict."""
         try:
-            self._ask_owner("PUT", path, body)
+            self.ask("PUT", path, body)
         except AdminRestError as error:
             if error.status != _CONFLICT:
                 raise
             return False
         return True
-
-    def _ask_owner(self, method: str, path: str, body: object = None) -> str:
-        """Ask what may need an owner, and again when brokers are in each other's way to become it."""
-        gives_up_s = time.monotonic() + _OWNED_WITHIN_S
-        while True:
-            try:
-                return self._ask(method, path, body)
-            except AdminRestError as error:
-                if not _has_no_owner_yet(error) or time.monotonic() > gives_up_s:
-                    raise
-            time.sleep(_POLL_S)
-
-    def _ask(self, method: str, path: str, body: object = None) -> str:
-        return rest.request(method, f"{self._ready_broker().web_url}{path}", body)
 
     def _ready_broker(self) -> Broker:
         ready: Iterator[Broker] = (

@@ -6,6 +6,7 @@ The brokers' own figures are the judge: the versions of a schema, and the entrie
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -108,8 +109,7 @@ def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Clu
 def entries(cluster: Cluster, topic: str) -> int:
     """The entries that a broker has stored of a topic, markers among them."""
     path = f"/admin/v2/{topic.replace('://', '/')}/internalStats"
-    answer = httpx.get(cluster.brokers[0].web_url + path, trust_env=False, timeout=30.0)
-    return int(answer.raise_for_status().json()["entriesAddedCounter"])
+    return int(json.loads(Topics(cluster.brokers).ask("GET", path))["entriesAddedCounter"])
 
 
 def coordinates(client: RawClient, request_id: int) -> bool:

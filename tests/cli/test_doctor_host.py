@@ -15,14 +15,13 @@ from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
+from deploy.local.ports import free_block
 
 
 @pytest.fixture
 def free_address() -> str:
     """An address on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_block()[0]}"
 
 
 @pytest.fixture

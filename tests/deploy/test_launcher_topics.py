@@ -111,7 +111,7 @@ def test_what_exists_already_may_be_created_again(broker: Broker) -> None:
     """409 is no error for a tenant; anything else is."""
     _Admin.answers["PUT", "/admin/v2/tenants/t"] = (409, "")
     Topics([broker]).create_tenant("t")
-    _Admin.answers["PUT", "/admin/v2/tenants/t"] = (500, "")
+    _Admin.answers["PUT", "/admin/v2/tenants/t"] = (403, "")
     with pytest.raises(AdminRestError):
         Topics([broker]).create_tenant("t")
 

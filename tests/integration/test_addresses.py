@@ -26,6 +26,7 @@ from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
+from deploy.local.topics import Topics
 from tests.attacks.raw import ERROR, PRODUCER_SUCCESS, RawClient
 from tests.gate import peer
 from tests.integration.own_connections import OwnConnections, connected
@@ -295,15 +296,14 @@ def test_a_change_of_load_managers_leads_clients_to_gates_alone(
 
 def migrate(cluster: Cluster, namespace: str, url: str) -> None:
     """Tell a cluster that the topics of a namespace are at this address from now on."""
-    admin = f"{cluster.web_url()}/admin/v2"
-    clusters = f"{admin}/clusters/{CLUSTER_NAME}/migrate?isMigrated=false"
-    httpx.post(clusters, json={"brokerServiceUrl": url}).raise_for_status()
-    httpx.post(f"{admin}/namespaces/{namespace}/migration", json=True).raise_for_status()
+    clusters, admin = f"/admin/v2/clusters/{CLUSTER_NAME}", Topics(cluster.brokers)
+    admin.ask("POST", f"{clusters}/migrate?isMigrated=false", {"brokerServiceUrl": url})
+    admin.ask("POST", f"/admin/v2/namespaces/{namespace}/migration", body=True)
 
 
-def topic_url(cluster: Cluster, topic: str) -> str:
+def path_of(topic: str) -> str:
     """Return where the admin REST has a topic."""
-    return f"{cluster.web_url()}/admin/v2/{topic.replace('://', '/')}"
+    return f"/admin/v2/{topic.replace('://', '/')}"
 
 
 def stored_when_ended(cluster: Cluster, topic: str) -> int:
@@ -311,8 +311,8 @@ def stored_when_ended(cluster: Cluster, topic: str) -> int:
     seen: dict[str, Any] = {}
 
     def ended() -> bool:
-        url = f"{topic_url(cluster, topic)}/internalStats"
-        seen.update(httpx.get(url, follow_redirects=True, timeout=30.0).json())
+        answer = Topics(cluster.brokers).ask("GET", f"{path_of(topic)}/internalStats")
+        seen.update(json.loads(answer))
         return bool(seen["state"] == "Terminated")
 
     eventually(ended, "the broker ends the topic")
@@ -321,7 +321,7 @@ def stored_when_ended(cluster: Cluster, topic: str) -> int:
 
 def has_consumer(cluster: Cluster, topic: str) -> bool:
     """Whether a consumer of the test's subscription is connected."""
-    stats = httpx.get(f"{topic_url(cluster, topic)}/stats", follow_redirects=True).json()
+    stats = json.loads(Topics(cluster.brokers).ask("GET", f"{path_of(topic)}/stats"))
     return bool(stats["subscriptions"]["audit"]["consumers"])
 
 
@@ -358,7 +358,7 @@ def another_cluster(directory: Path, namespace: str) -> Iterator[Cluster]:
     )
     with Cluster.start(options) as cluster, Sidecars(cluster, directory) as sidecars:
         sidecars.start()
-        with httpx.Client(trust_env=False) as http:
+        with httpx.Client(trust_env=False, timeout=30.0) as http:
             make_world(cluster, sidecars, http, namespace)
         yield cluster
 
@@ -382,8 +382,8 @@ def test_a_namespace_that_migrates_under_load_takes_its_clients_to_the_other_clu
     ):
         topic = world.topic_of["broker-1"]
         (there,) = green.brokers
-        subscription = f"{topic_url(green, topic)}/subscription/audit"
-        httpx.put(subscription, json="earliest").raise_for_status()
+        subscription = f"{path_of(topic)}/subscription/audit"
+        Topics(green.brokers).ask("PUT", subscription, "earliest")
         world.limit(publishRateInMsgs=400)
         consumer = reader.subscribe(topic, "audit")
         publisher = Publisher(writer, topic)
@@ -396,8 +396,7 @@ def test_a_namespace_that_migrates_under_load_takes_its_clients_to_the_other_clu
                 consumer.acknowledge(message)
                 numbers.append(int(message.data()))
             eventually(lambda: has_consumer(green, topic), "the consumer is sent on")
-            unload = f"{topic_url(transferring, topic)}/unload"
-            httpx.put(unload, follow_redirects=True, timeout=60.0).raise_for_status()
+            Topics(transferring.brokers).ask("PUT", f"{path_of(topic)}/unload")
             # A client that was refused a few times waits for seconds before it asks again.
             eventually(lambda: len(publisher.receipts) == MESSAGES, "all receipts", timeout_s=120)
         assert publisher.failures == []

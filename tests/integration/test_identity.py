@@ -85,7 +85,9 @@ def broker(
     )
     with Cluster.start(options) as cluster:
         headers = {"Authorization": f"Bearer {token('admin')}"}
-        with httpx.Client(base_url=cluster.web_url(), headers=headers, trust_env=False) as http:
+        with httpx.Client(
+            base_url=cluster.web_url(), headers=headers, trust_env=False, timeout=30.0
+        ) as http:
             tenant = {"adminRoles": [], "allowedClusters": ["local"]}
             http.put("/admin/v2/tenants/t", json=tenant).raise_for_status()
             http.put("/admin/v2/namespaces/t/n").raise_for_status()

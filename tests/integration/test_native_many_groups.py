@@ -104,7 +104,9 @@ def measured(native: Native, topics: Mapping[str, str]) -> dict[str, float]:
 def counted(native: Native, topics: Mapping[str, str]) -> dict[str, tuple[int, float]]:
     """Each topic's count and when it was read."""
     found = {}
-    with httpx.Client(base_url=native.cluster.web_url(), follow_redirects=True) as http:
+    with httpx.Client(
+        base_url=native.cluster.web_url(), follow_redirects=True, timeout=30.0
+    ) as http:
         for name, topic in topics.items():
             path = topic.replace("://", "/")
             asked_s = time.monotonic()

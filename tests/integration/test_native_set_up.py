@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from coordinator.cli.doctor_native import LINES
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
+from deploy.local.topics import Topics
 from tests.admin_api.keys import SECRET, token
 from tests.integration import skewed_sidecar
 from tests.integration.native_world import LIMIT, Native, opened
@@ -84,8 +84,8 @@ def test_a_role_that_may_not_write_entries_is_told(tmp_path: Path) -> None:
 
     def allow_bus(cluster: Cluster, sidecars: Sidecars) -> None:
         for topic in sidecars.bus_topics:
-            url = f"{cluster.web_url()}/admin/v2/{topic.replace('://', '/')}/permissions/weak"
-            httpx.post(url, json=["produce", "consume"]).raise_for_status()
+            path = f"/admin/v2/{topic.replace('://', '/')}/permissions/weak"
+            Topics(cluster.brokers).ask("POST", path, ["produce", "consume"])
 
     settings = {"bus_token_file": str(weak)}
     with opened(tmp_path, settings, before=allow_bus, brokers=1, broker_settings=brokers) as native:

@@ -459,6 +459,6 @@ def test_what_cannot_be_a_role_is_refused_by_a_running_sidecar(roles: World) -> 
         assert (refused.status_code, reason in refused.json()["reason"]) == (400, True)
     path = "/quota/v1/roles/eve/resourcegroup/slow"
     for headers, status in (({"Authorization": f"Bearer {token('eve')}"}, 403), ({}, 401)):
-        with httpx.Client(trust_env=False, headers=headers) as other:
+        with httpx.Client(trust_env=False, timeout=30.0, headers=headers) as other:
             assert other.put(url + path).status_code == status
     assert roles.get("/quota/v1/groups/slow")["attachments"] == before

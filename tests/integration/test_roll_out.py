@@ -56,7 +56,10 @@ def ungated(cluster: Cluster) -> Iterator[Ungated]:
 def sidecar_less(cluster: Cluster, ungated: Ungated, tmp_path: Path) -> Iterator[World]:
     """A world whose sidecars have not been started; they share a root of their own."""
     root = {"zookeeper_root": "/roll-out"}
-    with Sidecars(cluster, tmp_path, root) as sidecars, httpx.Client(trust_env=False) as http:
+    with (
+        Sidecars(cluster, tmp_path, root) as sidecars,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
         topics = Topics(cluster.brokers)
         topics.create_tenant(TENANT)
         topics.create_namespace(NAMESPACE, bundles=12)

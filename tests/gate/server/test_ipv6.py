@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
+from deploy.local.ports import free_block
 from tests.gate import peer
 from tests.gate.gates import gate_to
 from tests.gate.server.hostile_site import Broker
 from tests.gate.server.test_proxy import read_frame
-
-
-def free_port() -> int:
-    """A port that is free at all addresses."""
-    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
-        port: int = taken.getsockname()[1]
-    return port
 
 
 @pytest.mark.parametrize(
@@ -32,7 +25,9 @@ async def test_clients_of_the_families_that_a_gate_listens_to_reach_the_broker(
     broker = Broker()
     server = await asyncio.start_server(broker.serve, upstream, 0)
     gate = gate_to(
-        server.sockets[0].getsockname()[1], listen=(listens, free_port()), upstream_host=upstream
+        server.sockets[0].getsockname()[1],
+        listen=(listens, free_block()[0]),
+        upstream_host=upstream,
     )
     await gate.start()
     try:
