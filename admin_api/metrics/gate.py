@@ -95,7 +95,7 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield gauge(
         "gate_longest_hold",
-        "Time for which the oldest frame has been held; clients give up after their send timeout.",
+        "Time for which the oldest publish has been held; clients give up after their send timeout.",
         figures.longest_hold_ns / NANOS_PER_SECOND,
         "seconds",
     )
@@ -111,7 +111,7 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield counter(
         "gate_dropped_frames",
-        "Held frames that were dropped because their producer was closed or has begun anew.",
+        "Held frames dropped because their producer or consumer was closed or has begun anew.",
         figures.dropped_frames,
     )
     yield counter(

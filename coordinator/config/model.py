@@ -153,7 +153,7 @@ class Config:
         burst_seconds: how much of a local limit may be saved up. Small, since the bursts of all brokers
             add up.
         debt_seconds: how much of a local limit a message or batch may take in advance; if it costs more,
-            its sender or its consumer pays for it in instalments.
+            it is held until it is paid for, in instalments.
         limit_mode: how limits of groups and of the broker are enforced: bucket lets messages pass evenly;
             window gives each second the whole rate at once, and what is beyond it waits for the next
             second, as a managed Pulsar does.
@@ -168,11 +168,13 @@ class Config:
         unknown_topics: what becomes of topics whose names no known Pulsar accepts: refuse answers their
             clients with an error; pass lets them through, counts them and is the condition
             UnknownTopics, as no group of a tenant or namespace can limit them.
-        held_bytes_max: per client connection, bytes of held messages, large ones that are not
-            complete included; at the bound the connection is not read any more until half of it is free.
+        held_bytes_max: per client connection, bytes of held publishes, large ones that are not complete
+            included; at the bound the client is not read any more until half of it is free. As much again
+            of messages to its consumers; one that would exceed it is closed, and subscribes again.
         publish_buffer_bytes_max: the same for all connections together, as a sidecar's memory must not
             grow with the number of throttled clients; beside it, what has arrived of large messages
-            that are not complete is at most half as much, or one such message that is larger.
+            that are not complete is at most half as much, or one such message that is larger; messages
+            to consumers are at most a quarter as much.
         pending_publish_requests_max: per client connection, publishes that wait for the broker's receipt;
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
         participants_per_connection_max: producers and consumers of one client connection; any more are

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 FORGED = 987_654_321
 ANSWERS_500 = 3
-"""One is rare; so many one after the other are a fault."""
+"""One is rare; three in a row are a fault."""
 LINES = (
     f"}} {FORGED}\n",
     f'"}} {FORGED}\n',

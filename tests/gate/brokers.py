@@ -7,6 +7,7 @@ permits and send them all, however many messages each has; Shared and Key_Shared
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -40,6 +41,8 @@ class Dispatcher:
     subscription: str = "s"
     #: Messages that reached the client, by millisecond.
     received: list[int] = field(default_factory=list)
+    #: Messages per entry that was sent and has not reached the client.
+    under_way: deque[int] = field(default_factory=deque)
     _unreported: int = 0
     #: Entries that are being read, and for how long that still takes.
     _reading: int = 0
@@ -67,16 +70,20 @@ class Dispatcher:
                     self.permits += permits
 
     def works(self) -> None:
-        """One millisecond: send what the permits allow; the client consumes it at once."""
-        messages = 0
+        """One millisecond: send what the permits allow."""
+        self.received.append(0)
         budget = self._read()
         while self.entries and budget and (not self.shared or self.permits > 0):
             budget -= 1
             count = self.entries.pop(0)
             self.permits -= count
-            messages += count
-            self.client.is_sent(peer.delivery(self.consumer_id, count, b"y" * self.size))
-        self.received.append(messages)
+            self.under_way.append(count)
+            self.client.is_sent_on(peer.delivery(self.consumer_id, count, b"y" * self.size))
+
+    def gets(self) -> None:
+        """The next entry reaches the client, which consumes it at once."""
+        messages = self.under_way.popleft()
+        self.received[-1] += messages
         self._unreported += messages
         if self._unreported >= self.queue // 2:
             given, self._unreported = self._unreported, 0
@@ -103,12 +110,32 @@ def run(
         each(millisecond)
         for dispatcher in dispatchers:
             dispatcher.works()
+        hand_out(dispatchers)
         bench.wait(1)
+        hand_out(dispatchers)
         for client in dict.fromkeys(dispatcher.client for dispatcher in dispatchers):
             frames = client.broker_got()
             for dispatcher in dispatchers:
                 if dispatcher.client is client:
                     dispatcher.takes(frames)
+
+
+def hand_out(dispatchers: Sequence[Dispatcher]) -> None:
+    """Let every client consume what has reached it."""
+    of = {(each.client, each.consumer_id): each for each in dispatchers}
+    for client in dict.fromkeys(dispatcher.client for dispatcher in dispatchers):
+        for frame in client.client_got():
+            if peer.kind_of(frame) == 9:
+                of[client, consumer_of(frame)].gets()
+
+
+def consumer_of(frame: bytes) -> int:
+    """The consumer that a MESSAGE is for."""
+    command = read_fields(frame, 8, 8 + int.from_bytes(frame[4:8]))[9]
+    assert isinstance(command, bytes)
+    found = read_fields(command, 0, len(command))[1]
+    assert isinstance(found, int)
+    return found
 
 
 def begin(

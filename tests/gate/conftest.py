@@ -126,8 +126,12 @@ class Client:
 
     def is_sent(self, *frames: bytes) -> list[bytes]:
         """The broker sends this in one piece; returned is what reaches the client by it."""
-        self.session.receive_from_broker(b"".join(frames), self._bench.now_ns)
+        self.is_sent_on(*frames)
         return self.client_got()
+
+    def is_sent_on(self, *frames: bytes) -> None:
+        """The broker sends this in one piece; what reaches the client is left for the next look."""
+        self.session.receive_from_broker(b"".join(frames), self._bench.now_ns)
 
     def broker_got(self) -> list[bytes]:
         """Return the bytes that the broker received since the last call."""
@@ -252,13 +256,18 @@ class Bench:
     def wait(self, milliseconds: int) -> None:
         """Let time pass, waking the queue whenever it asks for that."""
         until_ns = self.now_ns + milliseconds * MILLISECOND_NS
+        self._advance()
         while (due_ns := self.queue.next_wake_ns()) is not None and due_ns <= until_ns:
             self.now_ns = max(self.now_ns, due_ns)
             self.queue.serve(self.now_ns)
-            released, self.released[:] = tuple(self.released), []
-            for client in released:
-                client.session.advance(self.now_ns)
+            self._advance()
         self.now_ns = until_ns
+
+    def _advance(self) -> None:
+        """Let the connections go on of which something was released."""
+        while self.released:
+            client = self.released.pop(0)
+            client.session.advance(self.now_ns)
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -4,9 +4,10 @@ Receipts and errors answer SENDs, so that a drain knows which answers are missin
 answer requests that open and close participants; the broker can close a participant by itself, too. The
 gate counts messages on dispatch, and each message uses up permits of its consumer.
 
-Every frame passes to the client unchanged, with two exceptions. Messages to a consumer that does not
+Every frame passes to the client unchanged, with these exceptions. Messages to a consumer that does not
 exist (the client has just closed it) are dropped: a client ignores them, and the gate must not let a
-message pass that it does not count. Addresses become those of gates (addresses.py).
+message pass that it does not count. Messages that exceed a limit by too much are held (deliveries.py).
+Answers to the gate's own requests are for no client. Addresses become those of gates (addresses.py).
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from typing import TYPE_CHECKING, Final
 from coordinator.gate.engine.addresses import BrokerAddresses
 from coordinator.gate.engine.consumer import Consumer, Entries
 from coordinator.gate.engine.consumer_pace import ALLOWED_MAX, PER_MESSAGE
+from coordinator.gate.engine.deliveries import Deliveries
 from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import Producer
 from coordinator.gate.protocol import commands, payload
 from coordinator.gate.protocol.frames import (
+    ACTIVE_CONSUMER_CHANGE,
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
     ERROR,
     MESSAGE,
     PRODUCER_SUCCESS,
+    REACHED_END_OF_TOPIC,
     SEND_ERROR,
     SEND_RECEIPT,
     SUCCESS,
@@ -73,6 +77,7 @@ class BrokerAnswers:
         participants: the participants of the connection.
         addresses: judges the addresses that frames name.
         refusals: counts what does not pass.
+        deliveries: hold entries of limited consumers.
         end: called with a participant that the broker ended.
         shape: called with a limited consumer and the entries that pass to it.
         now_ns: the time of the call that is being handled.
@@ -84,6 +89,7 @@ class BrokerAnswers:
         participants: Participants,
         addresses: BrokerAddresses,
         refusals: Refusals,
+        deliveries: Deliveries,
         end: Callable[[Producer | Consumer], object],
         shape: Callable[[Consumer, Entries], None],
         now_ns: Callable[[], int],
@@ -93,6 +99,7 @@ class BrokerAnswers:
         self._participants = participants
         self._addresses = addresses
         self._refusals = refusals
+        self._deliveries = deliveries
         self._end = end
         self._shape = shape
         self._now_ns = now_ns
@@ -109,6 +116,8 @@ class BrokerAnswers:
             ERROR: self._on_error,
             CLOSE_PRODUCER: self._on_producer_closed,
             CLOSE_CONSUMER: self._on_consumer_closed,
+            ACTIVE_CONSUMER_CHANGE: self._on_news,
+            REACHED_END_OF_TOPIC: self._on_news,
         }
         handlers |= self._addresses.handlers()
         handlers |= {kind: self._on_response(kind, field) for kind, field in _RESPONSES.items()}
@@ -133,6 +142,8 @@ class BrokerAnswers:
         if consumer is None:
             return False
         entries = Entries(run.frames, run.messages, run.size, run.most_messages, run.largest)
+        if consumer.limited and self._deliveries.must_wait(consumer, entries):
+            return False
         self._passes(consumer, entries, run.messages)
         return True
 
@@ -161,7 +172,7 @@ class BrokerAnswers:
         return _PASSES
 
     def _on_message(
-        self, data: bytes, _start: int, body: int, command_end: int, frame_end: int
+        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
     ) -> Decision:
         consumer_id, unacknowledged = commands.read_delivery(data, body, command_end)
         consumer = self._participants.consumers.get(consumer_id)
@@ -180,20 +191,34 @@ class BrokerAnswers:
             messages, permits = payload.read_delivered(data, metadata, metadata_end, frame_end)
         if unacknowledged is not None:
             permits = min(permits, unacknowledged)
-        self._passes(consumer, Entries(1, messages, size, messages, size), permits)
+        entries = Entries(1, messages, size, messages, size)
+        if consumer.limited and self._deliveries.must_wait(consumer, entries):
+            return self._deliveries.hold(consumer, data, start, frame_end, entries, permits)
+        self._passes(consumer, entries, permits)
         return _PASSES
+
+    def _on_news(
+        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
+    ) -> Decision:
+        consumer_id = commands.read_first_id(data, body, command_end)
+        consumer = self._participants.consumers.get(consumer_id)
+        if consumer is None:
+            return _PASSES
+        return self._deliveries.hold_news(consumer, data, start, frame_end)
 
     def _on_success(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> FrameVerdict:
-        return self._succeeded(commands.read_first_id(data, body, command_end))
+        request_id = commands.read_first_id(data, body, command_end)
+        verdict = self._succeeded(request_id)
+        return FrameVerdict.DISCARD if self._participants.take_own(request_id) else verdict
 
     def _on_error(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> FrameVerdict:
-        return self._ended(
-            self._participants.failed(commands.read_first_id(data, body, command_end))
-        )
+        request_id = commands.read_first_id(data, body, command_end)
+        verdict = self._ended(self._participants.failed(request_id))
+        return FrameVerdict.DISCARD if self._participants.take_own(request_id) else verdict
 
     def _on_producer_success(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int

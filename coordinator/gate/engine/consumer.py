@@ -11,20 +11,23 @@ before the next one takes effect. So several slices may be out at once, as token
 consumer. The reach begins with one slice and doubles with every slice that is used. It ends where all
 consumers together have as many permits out as one alone may have.
 
-If an entry costs more than its limit lends (dispatch.py), the consumer owes it: it waits in the queue as
-for permits, and pays an instalment in each turn, until it may ask for permits again.
+An entry for which its limits give no credit (dispatch.py) is held, and so is what comes behind it
+(deliveries.py). The consumer waits in the queue as for permits, pays in instalments until the first entry
+passes, and asks for permits again when nothing is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from coordinator.core.topics import NON_PERSISTENT, TopicName
 from coordinator.gate.engine.participant import Participant
-from coordinator.gate.limits.admission import AdmissionQueue, Limiter
+from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.limits.group import Group
+from coordinator.gate.limits.metering import instalment_of
 from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.protocol.commands import PERMITS_MAX
 
@@ -49,8 +52,29 @@ class Entries(NamedTuple):
     largest: int
 
 
+class HeldEntry(NamedTuple):
+    """A frame for a consumer that has yet to pass: an entry, or news that came behind one.
+
+    Args:
+        frame: its bytes.
+        entries: its cost; none of news.
+        permits: that the broker has used for it.
+        since_ns: when it came.
+    """
+
+    frame: bytes
+    entries: Entries
+    permits: int
+    since_ns: int
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Its messages and bytes."""
+        return self.entries.messages, self.entries.size
+
+
 class Consumer(Participant[DispatchLimiter]):
-    """Counted and limited on dispatch; waits in the admission queue for permits.
+    """Counted and limited on dispatch; waits in the admission queue for permits, or for held entries.
 
     Args:
         topic: the topic that it consumes.
@@ -58,12 +82,13 @@ class Consumer(Participant[DispatchLimiter]):
         client: the turns of its client.
         shared: whether its subscription is Shared or Key_Shared.
         grant: sends the broker a FLOW with this number of permits.
+        deliver: takes a held entry that passes.
     """
 
     __slots__ = (
-        "_entry_bytes", "_entry_messages", "_expected", "_grant", "_owes", "_persistent", "_promised",
-        "_reach", "_slice", "allowed", "consumer_id", "held_since_ns", "limited", "permits",
-        "shared", "subscription", "withheld",
+        "_deliver", "_entry_bytes", "_entry_messages", "_expected", "_grant", "_paid", "_persistent",
+        "_promised", "_reach", "_slice", "allowed", "consumer_id", "held", "held_since_ns", "limited",
+        "permits", "shared", "subscription", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -75,10 +100,12 @@ class Consumer(Participant[DispatchLimiter]):
         *,
         shared: bool,
         grant: Callable[[int, int], None],
+        deliver: Callable[[Consumer, HeldEntry], None],
     ) -> None:
         super().__init__(topic, client)
         self.consumer_id = consumer_id
         self._grant = grant
+        self._deliver = deliver
         self.subscription = subscription
         self.shared = shared
         name = TopicName.parse(topic)
@@ -96,43 +123,37 @@ class Consumer(Participant[DispatchLimiter]):
         self._reach = 0
         #: Promised entries that have not come yet.
         self._expected = 0
-        #: Messages and bytes that it owes, by limiter.
-        self._owes: dict[DispatchLimiter, tuple[int, int]] = {}
+        #: In order of arrival.
+        self.held: deque[HeldEntry] = deque()
+        #: Messages and bytes of the first held entry that are already paid for.
+        self._paid = (0, 0)
         #: Messages and bytes expected of each promised entry.
         self._promised = (0, 0)
         #: Expected size of its entries: that of the largest recent one; 0 is unknown.
         self._entry_messages = 0
         self._entry_bytes = 0
-        #: When permits began to wait for tokens.
+        #: When what waits for tokens began to wait: permits, or the first held entry.
         self.held_since_ns = 0
 
     @property
     def waiting(self) -> bool:
-        """Whether permits wait for tokens."""
+        """Whether permits or entries wait for tokens."""
         return self.waits_for is not None
 
     @property
-    def needed(self) -> tuple[DispatchLimiter, ...]:
-        """The limiter that it pays off now, or those that must admit its permits."""
-        return (next(iter(self._owes)),) if self._owes else self.limiters
-
-    def own_debts_ns(self) -> Mapping[Limiter, int]:
-        """Return the time of each limit that it pays off before it gets a permit."""
-        return {
-            limiter: limiter.beyond_ns(*owed, 0, (0, 0)) for limiter, owed in self._owes.items()
-        }
-
-    @property
     def passes_next(self) -> bool:
-        """Whether the next release gives permits, and is no instalment."""
-        return not self._owes
+        """Whether the next release gives permits or lets an entry pass, and is no instalment."""
+        if not self.held:
+            return True
+        messages, size = self.next_cost()
+        return (self._paid[0] + messages, self._paid[1] + size) == self.held[0].cost
 
     def attach(self, groups: tuple[Group, ...]) -> None:
         """Count for these groups from now on; the consumer must not wait if the groups differ."""
+        if not self.counts_for(groups):
+            self._give_back()
         super().attach(groups)
-        for limiter in self._owes.keys() - set(self.limiters):
-            limiter.take_over(*self._owes.pop(limiter))
-        self.limited = self.withheld > 0 or self._has_limit()
+        self.limited = self.withheld > 0 or bool(self.held) or self._has_limit()
 
     @staticmethod
     def _limiter_of(group: Group) -> DispatchLimiter:
@@ -144,6 +165,41 @@ class Consumer(Participant[DispatchLimiter]):
     def withhold(self, permits: int) -> None:
         """Keep permits that the client gave; the broker's count is an int32 and ends there, too."""
         self.withheld = min(self.withheld + permits, PERMITS_MAX)
+
+    def has_credit(self, entries: Entries, now_ns: int) -> bool:
+        """Return whether entries that have come may pass: nothing is held, and all limits lend them."""
+        if self.held:
+            return False
+        for limiter in self.limiters:
+            if not limiter.has_credit(entries.messages, entries.size, now_ns):
+                return False
+        return True
+
+    def hold(self, entry: HeldEntry) -> None:
+        """Hold an entry behind those that are already held; its permits are used, its promise ends."""
+        if not self.held:
+            self.held_since_ns = entry.since_ns
+        self.held.append(entry)
+        self.permits -= entry.permits
+        if not entry.entries.entries:
+            return
+        self._learn(entry.entries)
+        if self._expected:
+            self._expected -= 1
+            for limiter in self.limiters:
+                limiter.keep(*self._promised)
+
+    def drop_held(self) -> int:
+        """Drop what is held, and give back what was paid of it; return the permits used for it."""
+        self._give_back()
+        permits = sum(entry.permits for entry in self.held)
+        self.held.clear()
+        return permits
+
+    def _give_back(self) -> None:
+        for limiter in self.limiters:
+            limiter.give_back(*self._paid)
+        self._paid = (0, 0)
 
     def passed(self, entries: Entries, now_ns: int) -> tuple[bool, bool]:
         """Count entries that pass to the client, and learn their size.
@@ -159,39 +215,32 @@ class Consumer(Participant[DispatchLimiter]):
             limiter.keep(*kept)
             cost_more |= self._charge(limiter, entries, expected)
         self._expected -= expected
-        # Raise the estimate at once and lower it slowly: too small an estimate sends out too many
-        # permits.
-        self._entry_messages = max(largest[0], (3 * self._entry_messages + largest[0]) >> 2)
-        self._entry_bytes = max(largest[1], (3 * self._entry_bytes + largest[1]) >> 2)
+        self._learn(entries)
         return entries.messages < kept[0] or entries.size < kept[1], cost_more
 
-    def _charge(self, limiter: DispatchLimiter, entries: Entries, expected: int) -> bool:
-        """Charge what entries cost beyond what was promised: to its turn, or to itself what is lent.
+    def _learn(self, entries: Entries) -> None:
+        # Raise the estimate at once and lower it slowly: too small an estimate sends out too many
+        # permits.
+        messages, size = entries.most_messages, entries.largest
+        self._entry_messages = max(messages, (3 * self._entry_messages + messages) >> 2)
+        self._entry_bytes = max(size, (3 * self._entry_bytes + size) >> 2)
 
-        Returned is whether they cost more.
-        """
-        if expected == entries.entries and not limiter.beyond_ns(
-            entries.messages, entries.size, expected, self._promised
-        ):
-            return False
-        messages, size = limiter.lend(entries.messages, entries.size)
-        if messages or size:
-            owed = self._owes.get(limiter, (0, 0))
-            self._owes[limiter] = owed[0] + messages, owed[1] + size
-        beyond_ns = limiter.beyond_ns(
-            entries.messages - messages, entries.size - size, expected, self._promised
-        )
+    def _charge(self, limiter: DispatchLimiter, entries: Entries, expected: int) -> bool:
+        """Charge to its turn what entries cost beyond what was promised; return whether they do."""
+        beyond_ns = limiter.beyond_ns(entries.messages, entries.size, expected, self._promised)
         if beyond_ns:
-            served_ns = self.served_until_ns.get(limiter, 0)
-            self.served_until_ns[limiter] = self.client.add(limiter, served_ns, beyond_ns)
-        return True
+            self._served_beyond(limiter, beyond_ns)
+        return beyond_ns > 0
+
+    def _served_beyond(self, limiter: DispatchLimiter, beyond_ns: int) -> None:
+        served_ns = self.served_until_ns.get(limiter, 0)
+        self.served_until_ns[limiter] = self.client.add(limiter, served_ns, beyond_ns)
 
     def ask(self, queue: AdmissionQueue, now_ns: int) -> None:
-        """Wait in the queue for the next slice of permits, if it is due, or to pay what it owes."""
+        """Wait in the queue for what is held, or for the next slice of permits, if it is due."""
         if self.waiting:
             return
-        if self._owes:
-            self.held_since_ns = now_ns
+        if self.held:
             queue.wait(self, now_ns)
             return
         if not self.withheld:
@@ -199,7 +248,7 @@ class Consumer(Participant[DispatchLimiter]):
         if self.withheld <= -self.permits:
             self._pass_on(self.withheld)  # pays for a large batch and lets nothing out
             return
-        if not self._is_time() and self._has_limit():
+        if not self._is_due():
             return
         if self._persistent:
             self._slice = min(2 * self._slice, self._largest_slice(queue))
@@ -208,6 +257,9 @@ class Consumer(Participant[DispatchLimiter]):
         self._reach = max(self._slice, min(2 * self._reach, self._farthest_reach()))
         self.held_since_ns = now_ns
         queue.wait(self, now_ns)
+
+    def _is_due(self) -> bool:
+        return self._is_time() or not self._has_limit()
 
     def _is_time(self) -> bool:
         """Return whether at least half a slice is missing of the permits that may be out."""
@@ -248,33 +300,40 @@ class Consumer(Participant[DispatchLimiter]):
         return UNKNOWN, UNKNOWN
 
     def next_cost(self) -> tuple[int, int]:
-        """Return the messages and bytes expected of the next slice, or those of an instalment."""
-        if self._owes:
-            return self._instalment(self.needed[0])
+        """Return the messages and bytes expected of the next slice, or those of a held entry.
+
+        Of an entry that costs more than is lent, those of the next instalment.
+        """
+        if self.held:
+            return instalment_of(self.limiters, self.held[0].cost, self._paid)
         messages, size = self._entry()
         entries = max(0, self._next_out() - self._expected)  # the others were promised before
         return messages * entries, size * entries
 
-    def _instalment(self, limiter: DispatchLimiter) -> tuple[int, int]:
-        owed, most = self._owes[limiter], limiter.instalment
-        return min(owed[0], most[0]), min(owed[1], most[1])
-
-    def _pay(self, limiter: DispatchLimiter) -> None:
-        """Pay an instalment of what it owes."""
-        (messages, size), owed = self._instalment(limiter), self._owes[limiter]
-        limiter.repay(messages, size)
-        self._owes[limiter] = owed[0] - messages, owed[1] - size
-        if self._owes[limiter] == (0, 0):
-            del self._owes[limiter]
+    def _pay(self) -> None:
+        """Pay for the first held entry, and let it pass if it is all paid."""
+        messages, size = self.next_cost()
+        for limiter in self.limiters:
+            limiter.pay(messages, size)
+            # The queue has charged no more than a nearly full bucket.
+            if beyond_ns := limiter.beyond_ns(messages, size, 1, (UNKNOWN, UNKNOWN)):
+                self._served_beyond(limiter, beyond_ns)
+        self._paid = (self._paid[0] + messages, self._paid[1] + size)
+        if self._paid != self.held[0].cost:
+            return
+        entry = self.held.popleft()
+        self._paid = (0, 0)
+        for limiter in self.limiters if entry.entries.entries else ():
+            limiter.passed_paid(*entry.cost)
+        self._deliver(self, entry)
+        if self.held:
+            self.held_since_ns = self.held[0].since_ns
 
     def release(self) -> bool:
-        """Pass on the permits of the next slice, or all that are withheld if there is no limit.
-
-        A consumer that owes pays an instalment in place of that.
-        """
-        if self._owes:
-            self._pay(self.needed[0])
-            return bool(self._owes) or (self.withheld > 0 and self._is_time())
+        """Pay for the first held entry, or pass on the next slice of permits: all without a limit."""
+        if self.held:
+            self._pay()
+            return bool(self.held) or (self.withheld > 0 and self._is_due())
         if not self._has_limit():
             self._pass_on(self.withheld)
             self.limited = False

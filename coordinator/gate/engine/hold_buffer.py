@@ -18,33 +18,37 @@
   for, too, and wait in an order of their own; see ``StoringCommands``.
 * **Commands of consumers** that no messages call for are paced; see ``ConsumerPace``.
 * **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
+* **Entries** that a limit gives no credit for are held on their way to the consumer; see ``Deliveries``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Callable
 
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.engine.consumer import Consumer, Entries
 from coordinator.gate.engine.consumer_pace import ConsumerPace
 from coordinator.gate.engine.counters import GateCounters
+from coordinator.gate.engine.deliveries import Deliveries
 from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.engine.storing import StoringCommands
-from coordinator.gate.limits.admission import AdmissionQueue, Limiter
+from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
 from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.contents import Storing
-from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
+from coordinator.gate.protocol.own_frames import (
+    NO_REQUEST,
+    QUOTA_EXCEEDED,
+    close_consumer_frame,
+    flow_frame,
+    send_error_frame,
+)
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.stream import FrameVerdict
-
-_NO_DEBTS: Final[Mapping[Limiter, int]] = MappingProxyType({})
 
 
 class HoldBuffer:
@@ -105,6 +109,21 @@ class HoldBuffer:
             refusals=refusals,
             final_error=final_error,
         )
+        #: The time of the call that is being handled.
+        self.now_ns = 0
+        self.deliveries = Deliveries(
+            queue=queue,
+            counters=counters,
+            buffer=buffer,
+            bytes_max=bounds.held_bytes_max,
+            answer=answer,
+            passed=lambda consumer, entries: self.tell_debts(
+                consumer, entries.messages, entries.size
+            ),
+            close=self._close_consumer,
+            released=released,
+            now_ns=lambda: self.now_ns,
+        )
         self.participants = Participants(
             groups,
             producer_type=producer_type,
@@ -112,6 +131,7 @@ class HoldBuffer:
             forward=self._forward,
             overdue=self.overdue.add,
             grant=self._grant,
+            deliver=self.deliveries.pass_on,
             permitted=self._ask,
             exempted=exempted,
             settled=lambda request_id, done: self._storing.answered(request_id, stored=done),
@@ -127,8 +147,6 @@ class HoldBuffer:
         )
         self.consumer_pace = ConsumerPace()
         self.throttle = Throttle(counters.throttles)
-        #: The time of the call that is being handled.
-        self.now_ns = 0
         #: Bytes in the held queues of all producers, and of a frame that is waited for.
         self.held_bytes = 0
         self._unfinished_bytes = 0
@@ -236,8 +254,7 @@ class HoldBuffer:
         """Count entries that pass to a limited consumer, and ask for its next permits."""
         cost_less, cost_more = consumer.passed(entries, self.now_ns)
         if cost_more:
-            own_ns = consumer.own_debts_ns()
-            self.tell_debts(consumer, entries.most_messages, entries.largest, own_ns)
+            self.tell_debts(consumer, entries.most_messages, entries.largest)
         consumer.ask(self._queue, self.now_ns)
         if cost_less:
             for limiter in consumer.limiters:
@@ -276,8 +293,16 @@ class HoldBuffer:
         if isinstance(participant, Producer):
             self.drop_held(participant)
         else:
-            self._queue.withdraw(participant, self.now_ns)
+            self.deliveries.drop(participant)
         self.participants.remove(participant)
+
+    def _close_consumer(self, consumer: Consumer) -> None:
+        """Close a consumer at the broker, and for the client as a broker would; it subscribes again."""
+        request_id = self.participants.close_by_gate(consumer)
+        self._send(close_consumer_frame(consumer.consumer_id, request_id))
+        self._answer(close_consumer_frame(consumer.consumer_id, NO_REQUEST))
+        self._refusals.count(RefusalReason.HELD_DELIVERIES, consumer.topic)
+        self.end(consumer)
 
     def drop_held(self, producer: Producer) -> None:
         """Drop held SENDs."""
@@ -294,6 +319,7 @@ class HoldBuffer:
         for consumer in tuple(self.participants.consumers.values()):
             self.end(consumer)
         self._storing.close()
+        self.deliveries.reserve(0)
         self._buffer.forget(self._released)
         self.count_unfinished(0)
 
@@ -323,16 +349,10 @@ class HoldBuffer:
     def _ask(self, consumer: Consumer) -> None:
         consumer.ask(self._queue, self.now_ns)
 
-    def tell_debts(
-        self,
-        participant: Producer | Consumer,
-        messages: int,
-        size: int,
-        own_ns: Mapping[Limiter, int] = _NO_DEBTS,
-    ) -> None:
-        """Tell who made a debt of what has just passed, or owes it alone, if that is much."""
+    def tell_debts(self, participant: Producer | Consumer, messages: int, size: int) -> None:
+        """Tell who made a debt of what has just passed, if that is much."""
         for limiter in participant.limiters:
-            owed_ns = max(limiter.debt_ns, own_ns.get(limiter, 0))
+            owed_ns = limiter.debt_ns
             if owed_ns >= TOLD_NS:
                 role, topic = self.participants.role, participant.topic
                 self._indebted(limiter, Advance(role, topic, messages, size, owed_ns))

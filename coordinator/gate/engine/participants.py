@@ -22,14 +22,15 @@ id (pulsar-common's PulsarDecoder, broker's ServerCnx). The gate believes the br
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import Final, NamedTuple
 
 from coordinator.core.model import MonitoringClass
 from coordinator.core.owners import ANONYMOUS
-from coordinator.gate.engine.consumer import Consumer
+from coordinator.gate.engine.consumer import Consumer, HeldEntry
 from coordinator.gate.engine.outstanding import OutstandingRequests
 from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.limits.group import Group
@@ -46,6 +47,9 @@ _SHARED = (1, 3)
 
 _CLOSED_MAX: Final = 10_000
 """Closed producers' ids, and closed consumers' ids, that are remembered."""
+
+_OWN_REQUESTS: Final = 1 << 62
+"""The ids of the gate's own requests begin here: no client comes so far."""
 
 
 _Command = ProducerCommand | SubscribeCommand
@@ -106,6 +110,7 @@ class Participants:
         forward: takes a frame that a producer releases, and its cost.
         overdue: told of a producer whose first held message is overdue, and the time.
         grant: sends the broker a FLOW for a consumer id with this number of permits.
+        deliver: takes a held entry of a consumer that passes.
         permitted: told of a consumer that was given permits before the broker accepted it.
         exempted: told of a producer that replicates, once the broker has accepted it.
         settled: told of an answered request's id, and whether the broker did what it asks for.
@@ -121,6 +126,7 @@ class Participants:
         forward: Callable[[Producer, bytes, Cost], None],
         overdue: Callable[[Producer, int], None],
         grant: Callable[[int, int], None],
+        deliver: Callable[[Consumer, HeldEntry], None],
         permitted: Callable[[Consumer], None],
         exempted: Callable[[ProducerCommand], None],
         settled: Callable[[int, bool], None],
@@ -133,11 +139,15 @@ class Participants:
         self._forward = forward
         self._overdue = overdue
         self._grant = grant
+        self._deliver = deliver
         self._permitted = permitted
         self._exempted = exempted
         self._settled = settled
         self._slots: dict[_Key, _Slot] = {}
         self._requests: OutstandingRequests[_Request] = OutstandingRequests()
+        self._own_ids = count(_OWN_REQUESTS)
+        #: The gate's own requests under way.
+        self._own: set[int] = set()
         #: The last closed ids of producers and of consumers.
         self._closed: dict[_Key, None] = {}
         #: SENDs that the broker has and has not answered, of all producers.
@@ -148,14 +158,16 @@ class Participants:
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
 
+    def __iter__(self) -> Iterator[Producer | Consumer]:
+        yield from self.producers.values()
+        yield from self.consumers.values()
+
     def set_role(self, role: str) -> None:
         """Share the turns of this role from now on; its groups are resolved by ``reattach``."""
         self.role = role
         self.client = self._client_of(role)
-        for producer in self.producers.values():
-            producer.client = self.client
-        for consumer in self.consumers.values():
-            consumer.client = self.client
+        for participant in self:
+            participant.client = self.client
 
     # Requests of the client
 
@@ -225,6 +237,20 @@ class Participants:
         self._requests.open(request_id, _Request(does, slot, repeats))
         if slot is not None:
             slot.closing += 1
+
+    def close_by_gate(self, consumer: Consumer) -> int:
+        """Take the gate's own request to close a consumer; return the id of the request."""
+        request_id = next(self._own_ids)
+        self.closed_consumer(consumer.consumer_id)
+        self.close_consumer(consumer.consumer_id, request_id)
+        self._own.add(request_id)
+        return request_id
+
+    def take_own(self, request_id: int) -> bool:
+        """Take an answer; return whether it is to a request of the gate, and not to one of the client."""
+        is_own = request_id in self._own
+        self._own.discard(request_id)
+        return is_own
 
     def ask(self, request_id: int) -> None:
         """Take a request that changes no participant.
@@ -355,6 +381,7 @@ class Participants:
             self.client,
             shared=command.kind in _SHARED,
             grant=self._grant,
+            deliver=self._deliver,
         )
         consumer.attach(self.groups_of(consumer, now_ns))
         namespace = self._groups.namespace(command.topic, MonitoringClass.DISPATCH, self.role)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from coordinator.gate.engine.participant import Participant
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.metering import instalment_of
 from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.limits.throttle import ThrottleReason
 
@@ -37,25 +38,6 @@ class _HeldFrame(NamedTuple):
 HELD_FRAME_OVERHEAD: Final = 272
 """Memory of a held frame beside its bytes: a bytes object, two tuples, their numbers and a place in the
 queue (CPython 3.11 to 3.13, 64 bits; tests/gate/test_held_memory.py measures it)."""
-
-
-def instalment_of(
-    limiters: Sequence[PublishLimiter], cost: tuple[int, int], paid: tuple[int, int]
-) -> tuple[int, int]:
-    """Return what is to be paid next of a cost: all that is left, or an instalment if it is too much.
-
-    Args:
-        limiters: that must admit it.
-        cost: in messages and bytes.
-        paid: of it, already.
-    """
-    messages, size = cost[0] - paid[0], cost[1] - paid[1]
-    if all(limiter.lends(*cost) for limiter in limiters):
-        return messages, size
-    for limiter in limiters:
-        of_messages, of_bytes = limiter.instalment
-        messages, size = min(messages, of_messages), min(size, of_bytes)
-    return messages, size
 
 
 class Producer(Participant[PublishLimiter]):

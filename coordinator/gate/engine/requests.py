@@ -341,7 +341,7 @@ class ClientRequests:
         self._participants.close_consumer(consumer_id, request_id)
         consumer = self._consumers.get(consumer_id)
         if consumer is not None:
-            self._queue.withdraw(consumer, self._holding.now_ns)
+            self._holding.deliveries.drop(consumer)
             consumer.withheld = 0  # the broker may not hear of a consumer that it has closed
         return _PASSES
 
@@ -382,23 +382,32 @@ class ClientRequests:
     def _on_ack(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
-        return self._if_consumer(ACK, schema.ACK, data, body, command_end)
+        return self._if_consumer(ACK, schema.ACK, data, body, command_end)[1]
 
     def _on_redeliver(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
-        return self._if_consumer(REDELIVER, schema.REDELIVER, data, body, command_end)
+        consumer, decision = self._if_consumer(REDELIVER, schema.REDELIVER, data, body, command_end)
+        # Brokers look at the ids for Shared and Key_Shared alone, and send all again without them.
+        if consumer is not None and consumer.held:
+            is_short = command_end - body <= rewriting.LARGE
+            if not consumer.shared or (
+                is_short and 2 not in read_message(data, body, command_end, schema.REDELIVER)
+            ):
+                self._holding.deliveries.redelivered(consumer)
+        return decision
 
     def _if_consumer(
         self, kind: int, message: schema.Message, data: bytes, body: int, end: int
-    ) -> Decision:
+    ) -> tuple[Consumer | None, Decision]:
         """Let a command pass if its consumer exists; the broker would drop it otherwise, too.
 
-        The id is looked at before the rest, which may be long.
+        The id is looked at before the rest, which may be long. Returned is the consumer with the
+        decision, None if the command does not pass.
         """
         consumer_id = commands.leading_id(data, body, end)
         if consumer_id is not None and consumer_id not in self._consumers:
-            return self._refuse_consumer(consumer_id)
+            return None, self._refuse_consumer(consumer_id)
         decision: Decision = _PASSES
         if end - body > rewriting.LARGE:
             consumer_id, ids, decision = rewriting.rewrite(kind, data, body, end)
@@ -407,10 +416,10 @@ class ClientRequests:
             ids = 1 + (end - body) // ID_BYTES
         consumer = self._consumers.get(consumer_id)
         if consumer is None:
-            return self._refuse_consumer(consumer_id)
+            return None, self._refuse_consumer(consumer_id)
         if not self._is_called_for(consumer, ids):
-            return self._holding.stop(ThrottleReason.CONSUMER_COMMANDS)
-        return decision
+            return None, self._holding.stop(ThrottleReason.CONSUMER_COMMANDS)
+        return consumer, decision
 
     def _is_called_for(self, consumer: Consumer, ids: int) -> bool:
         """Whether messages call for a command of this many ids, or the connection may send it anyway."""

@@ -5,7 +5,7 @@ frames:
 
 * ``Handshake``: the client's ``Identity``, and every frame until the broker has accepted the client.
 * ``ClientRequests``: the client's frames from then on; each passes, is held, or is refused.
-* ``BrokerAnswers``: the broker's frames; all of them pass, and many are counted.
+* ``BrokerAnswers``: the broker's frames; many are counted, and messages beyond a limit are held.
 * ``BrokerAddresses``: the addresses in the broker's frames; clients are told those of gates.
 * ``HoldBuffer``: held frames, within bounds. When the next frame does not fit, decoding stops in front of
   it, and so does reading, until there is room again.
@@ -190,6 +190,7 @@ class Session:
             self._participants,
             BrokerAddresses(addresses or AddressBook(AddressMap()), refusals, self._audit.migrated),
             refusals,
+            self._holding.deliveries,
             self._holding.end,
             self._holding.shape,
             lambda: self._holding.now_ns,
@@ -258,17 +259,17 @@ class Session:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes in the held queues of all producers, and of a large frame that is not complete."""
-        return self._holding.held_bytes
+        """Bytes in the held queues of all participants, and of a large frame that is not complete."""
+        return self._holding.held_bytes + self._holding.deliveries.held_bytes
 
     @property
     def held_frames(self) -> int:
-        """Frames in the held queues of all producers."""
-        return sum(len(producer.held) for producer in self._participants.producers.values())
+        """Frames in the held queues of all participants."""
+        return sum(len(each.held) for each in self._participants)
 
     @property
     def held_since_ns(self) -> int | None:
-        """The time at which the oldest held frame came; None if no frame is held."""
+        """The time at which the oldest held publish came; None if none is held."""
         times = (p.held_since_ns for p in self._participants.producers.values() if p.held)
         return min(times, default=None)
 
@@ -359,7 +360,11 @@ class Session:
             MalformedFrame: as ``receive_from_broker``.
         """
         self._holding.now_ns = now_ns
+        deliveries = self._holding.deliveries
+        deliveries.begin_read()
         self._from_broker.go_on()
+        if deliveries.reserved and not self._from_broker.awaits_rest:
+            deliveries.reserve(0)
         self._holding.overdue.answered(now_ns)
         self._resume()
 

@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.gate.engine.participants import Participants
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, instalment_of
+from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.admission import AdmissionQueue, Limiter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.metering import instalment_of
 from coordinator.gate.limits.service_order import ClientTurns, Turn
 from coordinator.gate.protocol.contents import Content, Storing
 

@@ -12,11 +12,10 @@ never. So the limiter keeps two accounts:
   by then belongs to a consumer without a backlog, and tokens must not wait for it. If it is used later,
   the debt is at most that entry.
 
-An entry whose cost would bring the group into debt for more than a few seconds is *lent* to its consumer:
-the bucket is not told of it, and the consumer pays it off, in turns with all others that wait, before it
-gets a further permit. A consumer that leaves owes nothing any more; the bucket takes as much of it as a
-debt may be. So neither a batch of a million messages, nor a thousand consumers that use permits that they
-had for hours, stop the others of their group.
+An entry that would bring the group into debt for more than a few seconds does not pass: the gate holds
+it until it is paid for, in instalments, in turns with all others that wait (engine/deliveries.py). So
+neither a batch of a million messages, nor a thousand consumers that use permits that they had for hours,
+exceed the limit for longer, or stop the others of their group.
 
 So consumers that leave their permits unused take nothing from others, and however many ask at the same
 moment, the permits that go out fit the tokens. Before the first entry of a group has passed, its cost is
@@ -46,12 +45,12 @@ _SMALLEST: Final = (1, 1)
 class _Unit:
     """Messages or bytes: the bucket, and the tokens promised of it."""
 
-    __slots__ = ("fresh", "lent", "meter", "stale")
+    __slots__ = ("fresh", "meter", "paid", "stale")
 
     def __init__(self, make: MakeTokens, debt_ns: int) -> None:
         self.meter = MeteredBucket(make, debt_ns)
-        #: Tokens of what passed that the bucket was not told of.
-        self.lent = 0
+        #: Paid for entries that have not passed yet.
+        self.paid = 0
         #: Promised in this window, and in the one before.
         self.fresh = 0
         self.stale = 0
@@ -77,19 +76,19 @@ class _Unit:
 
     def taken(self, total: int) -> int:
         """Return what the bucket is to know of when this total has passed."""
-        return total + self.promised - self.lent
+        return total + self.promised + self.paid
 
-    def lend(self, total: int, tokens: int) -> int:
-        """Lend these tokens, the last of a total, if the debt would be too large; return those lent."""
+    def has_credit(self, total: int, tokens: int) -> bool:
+        """Return whether this many tokens may be taken in advance, beside what was taken before."""
         meter = self.meter
-        if meter.rate is None or self.taken(total) - meter.ceiling <= meter.debt_max:
-            return 0
-        self.lent += tokens
-        return tokens
+        if meter.rate is None:
+            return True
+        return not meter.is_shut and self.taken(total) + tokens - meter.ceiling <= meter.debt_max
 
-    def repay(self, tokens: int) -> None:
-        """Tell the bucket of tokens that were lent."""
-        self.lent = max(0, self.lent - tokens)
+    def pay(self, tokens: int) -> None:
+        """Take tokens that were promised for an entry that has yet to pass."""
+        self.keep(min(tokens, self.meter.enough))
+        self.paid += tokens
 
     def admits(self, total: int, tokens: int) -> bool:
         taken, meter = self.taken(total), self.meter
@@ -164,8 +163,6 @@ class DispatchLimiter(MeteredLimiter):
             (self._bytes, Dimension.DISPATCH_BYTES, self.counter.bytes),
         ):
             rate = exact_rate(limits, dimension, fractions)
-            if rate is None:
-                unit.lent = 0
             credit_ns = self.handling.burst_ns
             unit.meter.set_rate(rate, unit.taken(total), self._burst_ns, now_ns, credit_ns)
         self._look_at_lease(now_ns)
@@ -200,13 +197,21 @@ class DispatchLimiter(MeteredLimiter):
         self.counter.bytes += size
         self.typical_entry = largest
 
-    def lend(self, messages: int, size: int) -> tuple[int, int]:
-        """Return the messages and bytes that the consumer owes of the entries that it has just got."""
+    def has_credit(self, messages: int, size: int, now_ns: int) -> bool:
+        """Return whether entries of this cost may pass now, at the price of a debt.
+
+        What was promised of them counts as well: the promise may be over.
+        """
+        if now_ns != self._as_of_ns:
+            self._refresh(now_ns)
         counter = self.counter
-        return (
-            self._messages.lend(counter.messages, messages),
-            self._bytes.lend(counter.bytes, size),
+        return self._messages.has_credit(counter.messages, messages) and self._bytes.has_credit(
+            counter.bytes, size
         )
+
+    def lends(self, messages: int, size: int) -> bool:
+        """Return whether an entry of this cost may pass at once, at the price of a debt."""
+        return messages <= self._messages.meter.most and size <= self._bytes.meter.most
 
     def beyond_ns(self, messages: int, size: int, expected: int, promised: tuple[int, int]) -> int:
         """Return the time for which entries take up the limit beyond what was charged for them before.
@@ -227,19 +232,25 @@ class DispatchLimiter(MeteredLimiter):
 
     @property
     def instalment(self) -> tuple[int, int]:
-        """Return the messages and bytes that a consumer pays off at a time."""
+        """The messages and bytes of an instalment of what costs more than that."""
         return self._messages.meter.enough, self._bytes.meter.enough
 
-    def repay(self, messages: int, size: int) -> None:
-        """Consume tokens of entries that were lent; they were promised by ``consume``."""
-        self._messages.repay(messages)
-        self._bytes.repay(size)
-        self.keep(messages, size)
+    def pay(self, messages: int, size: int) -> None:
+        """Consume tokens for an entry that has yet to pass; they were promised by ``consume``."""
+        self._messages.pay(messages)
+        self._bytes.pay(size)
 
-    def take_over(self, messages: int, size: int) -> None:
-        """Consume what a consumer owes that leaves, as far as the debt may be."""
-        for unit, tokens in ((self._messages, messages), (self._bytes, size)):
-            unit.repay(min(tokens, max(0, unit.meter.debt_max - unit.meter.owed(self._as_of_ns))))
+    def passed_paid(self, messages: int, size: int) -> None:
+        """Count an entry that passes now, all of which is paid for."""
+        self.give_back(messages, size)
+        self.counter.messages += messages
+        self.counter.bytes += size
+        self.typical_entry = (messages, size)
+
+    def give_back(self, messages: int, size: int) -> None:
+        """Give back what was paid for an entry that does not pass after all."""
+        self._messages.paid -= messages
+        self._bytes.paid -= size
 
     def keep(self, messages: int, size: int) -> None:
         """End the promise of an entry of this expected cost, whatever its real cost."""

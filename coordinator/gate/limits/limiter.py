@@ -83,7 +83,7 @@ class PublishLimiter(MeteredLimiter):
 
     @property
     def instalment(self) -> tuple[int, int]:
-        """Return the messages and bytes of an instalment of a frame that costs more than that."""
+        """The messages and bytes of an instalment of what costs more than that."""
         return self._messages.enough, self._bytes.enough
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:

@@ -6,9 +6,8 @@ compares two sums. Consumption is dated back to its own time, so this neither lo
 
 *Enough tokens.* A message needs as many tokens as it has messages and bytes, but never more than a nearly
 full bucket: a larger message passes then and leaves a debt, of a few seconds at most (`DEBT_NS`), since
-others of the group wait for it. What costs more is paid for by the one who sends or receives it, in
-instalments of a nearly full bucket, between which others are served: a publish before it passes
-(engine/producer.py), a delivery afterwards, before its consumer gets a further permit
+others of the group wait for it. What costs more is held until it is paid for, in instalments of a nearly
+full bucket, between which others are served: a publish (engine/producer.py) and a delivery alike
 (engine/consumer.py). So nothing that a client claims of a message stops others. Nearly full is one wake
 interval short of the capacity, for accuracy: waiters wake up to that much late, and tokens that flow into
 a full bucket would be lost.
@@ -24,6 +23,7 @@ limit once the lease is over, whatever the buckets hold (lease.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
@@ -57,14 +57,14 @@ _UNLIMITED: Final = 1 << 63
 
 
 class Advance(NamedTuple):
-    """A publish or a delivery that took a limit in advance, or that its consumer owes.
+    """A publish or a delivery that took a limit in advance.
 
     Args:
         role: of its client.
         topic: the topic.
         messages: in it.
         size: in bytes.
-        owed_ns: the debt of the group, or what the consumer owes alone, as time at the limit.
+        owed_ns: the debt of the group, as time at the limit.
     """
 
     role: str
@@ -162,6 +162,11 @@ class MeteredBucket:
     def owed(self, now_ns: int) -> int:
         """Return the tokens that were used in advance, as of the last settlement."""
         return 0 if self._bucket is None else max(0, -self._bucket.balance(now_ns))
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing may pass until the next settlement."""
+        return self._shut
 
     def shut(self, total: int) -> None:
         """Let nothing pass until the next settlement, if there is a limit; no token is lost."""
@@ -263,6 +268,15 @@ class MeteredLimiter(ABC):
         """Return the time until the next wake-up when others were served before; None is never."""
         return self.wait_ns(messages, size, now_ns)
 
+    @abstractmethod
+    def lends(self, messages: int, size: int) -> bool:
+        """Return whether a frame of this cost may pass at once, at the price of a debt."""
+
+    @property
+    @abstractmethod
+    def instalment(self) -> tuple[int, int]:
+        """The messages and bytes of an instalment of what costs more than that."""
+
     @property
     @abstractmethod
     def debt_ns(self) -> int:
@@ -283,3 +297,22 @@ class MeteredLimiter(ABC):
     def _look_at_lease(self, now_ns: int) -> None:
         if self._lease is not None and self._lease.is_over(now_ns):
             self._shut()
+
+
+def instalment_of(
+    limiters: Sequence[MeteredLimiter], cost: tuple[int, int], paid: tuple[int, int]
+) -> tuple[int, int]:
+    """Return what is to be paid next of a cost: all that is left, or an instalment if it is too much.
+
+    Args:
+        limiters: that must admit it.
+        cost: in messages and bytes.
+        paid: of it, already.
+    """
+    messages, size = cost[0] - paid[0], cost[1] - paid[1]
+    if all(limiter.lends(*cost) for limiter in limiters):
+        return messages, size
+    for limiter in limiters:
+        of_messages, of_bytes = limiter.instalment
+        messages, size = min(messages, of_messages), min(size, of_bytes)
+    return messages, size

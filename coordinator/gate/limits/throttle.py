@@ -71,6 +71,8 @@ class PublishBuffer:
     and the others wait for it: one of them always gets on, or its connection ends because the client does
     not send the rest in time.
 
+    Deliveries have an account of their own, of a quarter of the buffer: they take no room of publishes.
+
     Args:
         bytes_max: the most bytes of whole frames, less what has arrived of others when one is added;
             beyond it, connections that would have to hold more are not read. None is no bound but that
@@ -86,6 +88,8 @@ class PublishBuffer:
         self._whole = self._begun = 0
         #: What has arrived of each unfinished frame, the oldest first.
         self._unfinished: dict[Owner, int] = {}
+        #: Bytes of deliveries that are held.
+        self.delivery_bytes = 0
 
     @property
     def held_bytes(self) -> int:
@@ -97,6 +101,16 @@ class PublishBuffer:
         if self._bytes_max is None or not self._whole:
             return True
         return self._whole + size + min(self._begun, self._bytes_max // 2) <= self._bytes_max
+
+    def has_room_for_delivery(self, size: int) -> bool:
+        """Return whether this many more bytes of a delivery may be held; any fits if none is."""
+        if self._bytes_max is None or not self.delivery_bytes:
+            return True
+        return 4 * (self.delivery_bytes + size) <= self._bytes_max
+
+    def count_delivery(self, size: int) -> None:
+        """Count this many more bytes of deliveries, or fewer if negative."""
+        self.delivery_bytes += size
 
     def has_room_for_unfinished(self, owner: Owner, size: int) -> bool:
         """Return whether an unfinished frame may go on, of which this many bytes have arrived."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from coordinator.gate.protocol.frames import (
+    CLOSE_CONSUMER,
     CONNECT,
     ERROR,
     FLOW,
@@ -39,7 +40,8 @@ Java clients' final one (final_errors.py)."""
 _LOOKUP_FAILED = 2
 
 NO_REQUEST = (1 << 64) - 1
-"""Pulsar's proxy answers a CONNECT, which has no request id, with -1."""
+"""The id -1 of what answers no request: of a broker that closes a consumer by itself, and of Pulsar's
+proxy that answers a CONNECT, which has no id."""
 
 _sizes = struct.Struct(">II").pack
 
@@ -47,6 +49,11 @@ _sizes = struct.Struct(">II").pack
 def flow_frame(consumer_id: int, permits: int) -> bytes:
     """Return a FLOW: the broker may send a consumer this many more messages."""
     return command_frame(FLOW, _number(1, consumer_id) + _number(2, permits))
+
+
+def close_consumer_frame(consumer_id: int, request_id: int) -> bytes:
+    """Return a CLOSE_CONSUMER: a request to a broker, or with `NO_REQUEST` its news to a client."""
+    return command_frame(CLOSE_CONSUMER, _number(1, consumer_id) + _number(2, request_id))
 
 
 def error_frame(request_id: int, error: int, message: str) -> bytes:

@@ -26,6 +26,7 @@ class RefusalReason(Enum):
     CLOSED_CONSUMER = "command of a closed consumer"
     UNKNOWN_CONSUMER = "command of an unknown consumer"
     UNASKED_MESSAGE = "message to an unknown consumer"
+    HELD_DELIVERIES = "more for a consumer than may be held"
     ADDRESS = "address that leads to no gate"
 
 

@@ -188,6 +188,11 @@ class FrameStream:
         return len(self._head) + sum(map(len, self._unread))
 
     @property
+    def awaits_rest(self) -> bool:
+        """Whether a frame has begun to arrive that cannot be decided yet."""
+        return bool(self._head)
+
+    @property
     def awaited_frame(self) -> int:
         """The number of the frame of `kept_bytes` that has not arrived in full; 0 is none."""
         return self._kept_frames if self.kept_bytes and not self.stopped else 0

@@ -32,14 +32,15 @@ class GateFigures:
         withheld_permits: permits of consumers that the broker does not have yet.
         held_frames: frames held now.
         held_bytes: bytes held now.
-        longest_hold_ns: for how long the oldest of them has been held; 0 while nothing is. Clients give
-            up after their send timeout, 30 s by default.
+        longest_hold_ns: for how long the oldest publish of them has been held; 0 while none is. Clients
+            give up after their send timeout, 30 s by default.
         throttles: how often each reason began to hold something back, by its name.
         refused_publishes: SENDs answered with an error because a backlog quota is exceeded.
         refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
         pauses: how often a connection was not read, whatever the reason.
         keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
-        dropped_frames: held frames that were dropped because their producer was closed or has begun anew.
+        dropped_frames: held frames that were dropped because their producer or consumer was closed or
+            has begun anew.
         replicated_messages: messages of geo-replication, which is exempt.
         replicated_bytes: bytes of geo-replication.
         upstream_failures: how often the broker could not be reached.
@@ -128,7 +129,7 @@ class ConnectionFigures:
 
 
 class Debtor(NamedTuple):
-    """The client that took some time of a limit in advance, or made its consumer owe it.
+    """The client that took some time of a limit in advance.
 
     Args:
         peer: host and port.
@@ -161,7 +162,7 @@ class HoldView:
         scope: the owner of the limit: a reason of gate/limits/throttle.py, such as "resource group"
             or "topic limit".
         name: of the group or the topic; "broker".
-        monitoring_class: publishes, or permits of consumers.
+        monitoring_class: publishes; or permits of consumers and what is sent to them.
         counts: the number held, by hold time: one per `HOLD_BUCKETS_NS`, and the longer ones.
         held_ns: their hold times together.
         throttles: how often it began to hold, by the unit that was waited for longest.

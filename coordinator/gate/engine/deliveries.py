@@ -1,0 +1,164 @@
+"""Hold the entries of one connection's consumers for which their limits give no credit.
+
+A permit that the broker has cannot be taken back. It may have been given for a cheaper entry, or for
+none: hundreds of consumers of a topic without traffic have one each, and all use it when something is
+published. So the limit is kept where entries pass:
+
+* **An entry passes at once** while it brings none of its groups into debt for more than a few seconds,
+  and its consumer holds nothing. Any other is held, and passes when it is paid for (consumer.py).
+* **Order within a consumer** is that of arrival. What tells the client about a consumer, that it is
+  active or that its topic has ended, waits behind its entries.
+* **Held bytes are bounded** per connection and on all of them together. A consumer for whose entry there
+  is no room is closed at both ends, as a broker closes one when its topic moves: the broker keeps what
+  was not acknowledged, and the client subscribes again, with permits that come at the rate of the limit.
+* **The entries of a consumer that ends** are dropped: the broker sends to another what no client
+  acknowledges. They are dropped as well when the client asks for all that it has not acknowledged, since
+  the broker then sends them again, and the permits used for them go back to the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from coordinator.gate.engine.consumer import Consumer, Entries, HeldEntry
+from coordinator.gate.engine.consumer_pace import ALLOWED_MAX, PER_MESSAGE
+from coordinator.gate.engine.counters import GateCounters
+from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.throttle import PublishBuffer
+from coordinator.gate.protocol.stream import FrameVerdict
+
+ALWAYS_FITS: Final = 256 * 1024
+"""An entry of this size fits wherever its connection holds nothing else: as much as one read brings."""
+
+_NEWS: Final = Entries(0, 0, 0, 0, 0)
+"""The cost of a frame that is no entry."""
+
+
+class Deliveries:
+    """The held entries of one connection's consumers.
+
+    Args:
+        queue: in which the consumers wait.
+        counters: counts what happens on all connections.
+        buffer: the held bytes of all connections.
+        bytes_max: the most held bytes; an entry fits when nothing else is held.
+        answer: takes a frame for the client, to be sent between two others.
+        passed: told of a consumer a held entry of which has passed, and of the entry.
+        close: closes a consumer for which nothing more can be held.
+        released: called when something has passed.
+        now_ns: the time of the call that is being handled.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
+        self,
+        *,
+        queue: AdmissionQueue,
+        counters: GateCounters,
+        buffer: PublishBuffer,
+        bytes_max: int,
+        answer: Callable[[bytes], None],
+        passed: Callable[[Consumer, Entries], None],
+        close: Callable[[Consumer], None],
+        released: Callable[[], None],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._queue = queue
+        self._counters = counters
+        self._buffer = buffer
+        self._bytes_max = bytes_max
+        self._answer = answer
+        self._passed = passed
+        self._close = close
+        self._released = released
+        self._now_ns = now_ns
+        #: Bytes of what is held, with what holding takes beside them.
+        self.held_bytes = 0
+        #: How many of them are reserved for an entry that has not arrived in full.
+        self.reserved = 0
+        #: Consumers of which held entries have passed since this read began: they go out behind it.
+        self._behind: set[Consumer] = set()
+
+    def begin_read(self) -> None:
+        """Begin to decide what the broker has sent; all that has passed before goes out before it."""
+        if self._behind:
+            self._behind.clear()
+
+    def must_wait(self, consumer: Consumer, entries: Entries) -> bool:
+        """Return whether entries of a limited consumer must wait."""
+        return consumer in self._behind or not consumer.has_credit(entries, self._now_ns())
+
+    def hold(
+        self,
+        consumer: Consumer,
+        data: bytes,
+        start: int,
+        frame_end: int,
+        entries: Entries = _NEWS,
+        permits: int = 0,
+    ) -> FrameVerdict | int:
+        """Hold a frame for a consumer; close the consumer if there is no room for it."""
+        size = frame_end - start + HELD_FRAME_OVERHEAD
+        self.reserve(0)
+        if not self._has_room(size):
+            self._close(consumer)
+            return FrameVerdict.DISCARD
+        if frame_end > len(data):
+            self.reserve(size)
+            return frame_end
+        self._count(size)
+        now_ns = self._now_ns()
+        consumer.hold(HeldEntry(data[start:frame_end], entries, permits, now_ns))
+        consumer.ask(self._queue, now_ns)
+        return FrameVerdict.TAKEN
+
+    def reserve(self, size: int) -> None:
+        """Keep this much room for the entry that is arriving, and no other."""
+        if size != self.reserved:
+            self._count(size - self.reserved)
+            self.reserved = size
+
+    def hold_news(
+        self, consumer: Consumer, data: bytes, start: int, frame_end: int
+    ) -> FrameVerdict | int:
+        """Hold a frame that tells about a consumer if entries are to go out before it."""
+        if not consumer.held and consumer not in self._behind:
+            return FrameVerdict.PASSES
+        return self.hold(consumer, data, start, frame_end)
+
+    def pass_on(self, consumer: Consumer, entry: HeldEntry) -> None:
+        """Send the client an entry that is paid for."""
+        self._count(-len(entry.frame) - HELD_FRAME_OVERHEAD)
+        messages, size = entry.cost
+        consumer.allowed = min(consumer.allowed + PER_MESSAGE * messages, ALLOWED_MAX)
+        consumer.namespace.messages += messages
+        consumer.namespace.bytes += size
+        self._behind.add(consumer)
+        self._answer(entry.frame)
+        self._passed(consumer, entry.entries)
+        self._released()
+
+    def drop(self, consumer: Consumer) -> int:
+        """Drop what is held for a consumer; return the permits that the broker has used for it."""
+        self._queue.withdraw(consumer, self._now_ns())
+        for entry in consumer.held:
+            self._count(-len(entry.frame) - HELD_FRAME_OVERHEAD)
+        self._counters.dropped_frames += len(consumer.held)
+        return consumer.drop_held()
+
+    def redelivered(self, consumer: Consumer) -> None:
+        """Drop what is held for a consumer, as the broker sends it again."""
+        if consumer.held:
+            consumer.withhold(self.drop(consumer))
+            consumer.ask(self._queue, self._now_ns())
+
+    def _has_room(self, size: int) -> bool:
+        if not self.held_bytes:
+            return size <= ALWAYS_FITS or self._buffer.has_room_for_delivery(size)
+        fits_here = self.held_bytes + size <= self._bytes_max
+        return fits_here and self._buffer.has_room_for_delivery(size)
+
+    def _count(self, size: int) -> None:
+        self.held_bytes += size
+        self._buffer.count_delivery(size)
