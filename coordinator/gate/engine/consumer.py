@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from coordinator.core.topics import NON_PERSISTENT, TopicName
-from coordinator.gate.engine.participant import Participant
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD, Participant
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.limits.group import Group
@@ -66,6 +66,11 @@ class HeldEntry(NamedTuple):
     entries: Entries
     permits: int
     since_ns: int
+
+    @property
+    def taken(self) -> int:
+        """The memory that it takes, in bytes."""
+        return len(self.frame) + HELD_FRAME_OVERHEAD
 
     @property
     def cost(self) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from typing import Final
 from coordinator.gate.engine.consumer import Consumer, Entries, HeldEntry
 from coordinator.gate.engine.consumer_pace import ALLOWED_MAX, PER_MESSAGE
 from coordinator.gate.engine.counters import GateCounters
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.throttle import PublishBuffer
 from coordinator.gate.protocol.stream import FrameVerdict
@@ -129,7 +129,7 @@ class Deliveries:
 
     def pass_on(self, consumer: Consumer, entry: HeldEntry) -> None:
         """Send the client an entry that is paid for."""
-        self._count(-len(entry.frame) - HELD_FRAME_OVERHEAD)
+        self._count(-entry.taken)
         messages, size = entry.cost
         consumer.allowed = min(consumer.allowed + PER_MESSAGE * messages, ALLOWED_MAX)
         consumer.namespace.messages += messages
@@ -143,7 +143,7 @@ class Deliveries:
         """Drop what is held for a consumer; return the permits that the broker has used for it."""
         self._queue.withdraw(consumer, self._now_ns())
         for entry in consumer.held:
-            self._count(-len(entry.frame) - HELD_FRAME_OVERHEAD)
+            self._count(-entry.taken)
         self._counters.dropped_frames += len(consumer.held)
         return consumer.drop_held()
 

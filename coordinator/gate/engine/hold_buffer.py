@@ -30,8 +30,9 @@ from coordinator.gate.engine.consumer import Consumer, Entries
 from coordinator.gate.engine.consumer_pace import ConsumerPace
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.deliveries import Deliveries
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.engine.participants import Participants
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
+from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.engine.storing import StoringCommands
 from coordinator.gate.limits.admission import AdmissionQueue

@@ -9,12 +9,16 @@ together with the groups of that moment (limits/namespaces.py).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from coordinator.gate.limits.admission import Limiter
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter
 from coordinator.gate.limits.service_order import ClientTurns, Turn
+
+HELD_FRAME_OVERHEAD: Final = 276
+"""Memory of a held frame beside its bytes: a bytes object, two tuples, their numbers and a place in the
+queue (CPython 3.11 to 3.13, 64 bits; tests/gate/engine/test_held_memory.py measures it)."""
 
 OwnLimiter = TypeVar("OwnLimiter", bound=Limiter)
 """The limiter of this kind of participant."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from coordinator.gate.engine.participant import Participant
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD, Participant
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import instalment_of
@@ -33,11 +33,6 @@ class _HeldFrame(NamedTuple):
     frame: bytes
     cost: Cost
     since_ns: int
-
-
-HELD_FRAME_OVERHEAD: Final = 272
-"""Memory of a held frame beside its bytes: a bytes object, two tuples, their numbers and a place in the
-queue (CPython 3.11 to 3.13, 64 bits; tests/gate/test_held_memory.py measures it)."""
 
 
 class Producer(Participant[PublishLimiter]):

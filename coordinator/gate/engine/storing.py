@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.engine.participants import Participants
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.admission import AdmissionQueue, Limiter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter

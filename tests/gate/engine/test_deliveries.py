@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.metering import DEBT_NS
 from coordinator.gate.limits.throttle import PublishBuffer
 from coordinator.gate.protocol.own_frames import NO_REQUEST

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.gate import peer
-from tests.gate.conftest import Bench
+from tests.gate.conftest import TOPIC, Bench, Client
 
 FRAMES = 1000
 READ = 100
@@ -15,22 +16,42 @@ READ = 100
 
 
 @pytest.mark.parametrize("content", [0, 14, 1000])
-def test_held_frames_count_what_they_take(bench: Bench, content: int) -> None:
+def test_held_publishes_count_what_they_take(bench: Bench, content: int) -> None:
     """However small they are, within a fifth; more is counted than is taken."""
     bench.attach(ns="limited")
     bench.limit("limited", 0)
     client = bench.producing(held_bytes_max=10**9)
-    sends = [
+    frames = [
         peer.send(1, at, content=b"x" * content, checksum=False) for at in range(FRAMES + READ)
     ]
-    reads = [b"".join(sends[at : at + READ]) for at in range(0, len(sends), READ)]
-    client.sends_on(reads.pop(0))  # what a connection takes once
+
+    counts_what_it_takes(client, frames, client.sends_on)
+
+
+@pytest.mark.parametrize("content", [0, 14, 1000])
+def test_held_deliveries_count_what_they_take(bench: Bench, content: int) -> None:
+    """The same, of batches whose number of messages is no small number."""
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", 0)
+    client = bench.client(held_bytes_max=10**9)
+    client.opens(peer.subscribe(TOPIC))
+    frames = [peer.delivery(1, 300 + at, b"y" * content) for at in range(FRAMES + READ)]
+
+    counts_what_it_takes(client, frames, client.is_sent_on)
+
+
+def counts_what_it_takes(
+    client: Client, frames: Sequence[bytes], comes: Callable[[bytes], None]
+) -> None:
+    """Held frames that come in large reads count as much as they take."""
+    reads = [b"".join(frames[at : at + READ]) for at in range(0, len(frames), READ)]
+    comes(reads.pop(0))  # what a connection takes once
     counted_before = client.session.held_bytes
 
     tracemalloc.start()
     try:
         for read in reads:
-            client.sends_on(read)
+            comes(read)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.model import Attachments, Rates
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.throttle import PublishBuffer, ThrottleReason
 from coordinator.gate.protocol.stream import HEAD_FREE
 from tests.gate import peer

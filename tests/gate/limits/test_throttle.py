@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
-from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD
+from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.scopes import part_of
 from coordinator.gate.limits.throttle import PublishBuffer, ThrottleReason
 from tests.gate import peer
