@@ -45,10 +45,8 @@ def test_one_batch_for_many_idle_consumers_comes_at_the_limit(target: Target) ->
         assert idle.ask(peer.PING, {PONG}) is not None
         came, took_s = BATCH * idle.counted(9), time.monotonic() - began_s
         assert came <= LIMIT * (took_s + DEBT_S + SLACK_S)
-        assert target.debt_s() <= DEBT_S
         assert target.figure("gate_held_frames") > 0
     eventually(lambda: target.figure("gate_held_frames") == 0, "who leaves takes them along")
-    assert target.debt_s() <= DEBT_S
 
 
 @pytest.fixture
