@@ -104,11 +104,11 @@ class Topics:
 
     def create_topic(self, topic: str) -> None:
         """Create a topic without partitions, unless it exists."""
-        self._accepted(f"/admin/v2/{_path(topic)}")
+        self._accepted(f"/admin/v2/{path_of(topic)}")
 
     def owner(self, topic: str) -> Broker:
         """Return the broker that serves the topic, giving it one if it has none."""
-        path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
+        path = f"/lookup/v2/topic/{path_of(topic)}?listenerName=internal"
         url = json.loads(self.ask("GET", path))["brokerUrl"]
         for broker in self._brokers:
             if broker.broker_port == urlsplit(url).port:
@@ -117,7 +117,7 @@ class Topics:
 
     def bundle(self, topic: str) -> str:
         """Return the bundle that the topic belongs to, such as 0x40000000_0x55555555."""
-        return self.ask("GET", f"/lookup/v2/topic/{_path(topic)}/bundle").strip().strip('"')
+        return self.ask("GET", f"/lookup/v2/topic/{path_of(topic)}/bundle").strip().strip('"')
 
     def one_for_each_broker(
         self, namespace: str, prefix: str, domain: str = "persistent"
@@ -180,7 +180,7 @@ class Topics:
         Raises:
             LocalClusterError: another broker serves it after `timeout_s` seconds.
         """
-        namespace = "/".join(_path(topic).split("/")[1:3])
+        namespace = "/".join(path_of(topic).split("/")[1:3])
         unload = f"/admin/v2/namespaces/{namespace}/{self.bundle(topic)}/unload"
         ask = f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}"
         ask_at_s = time.monotonic()
@@ -194,7 +194,7 @@ class Topics:
             time.sleep(_POLL_S)
 
     def _stats(self, topic: str) -> Any:
-        return json.loads(self.ask("GET", f"/admin/v2/{_path(topic)}/stats"))
+        return json.loads(self.ask("GET", f"/admin/v2/{path_of(topic)}/stats"))
 
     def _accepted(self, path: str, body: object = None) -> bool:
         """Whether the brokers accepted a PUT: False when they say that there is a conflict."""
@@ -225,7 +225,7 @@ def _has_no_owner_yet(error: AdminRestError) -> bool:
     return error.status in _FAILED or (error.status == _NOT_FOUND and "NoNode" in error.body)
 
 
-def _path(topic: str) -> str:
+def path_of(topic: str) -> str:
     """Return a topic's name as the admin REST has it: persistent/tenant/namespace/topic."""
     domain, separator, rest_of_name = topic.partition("://")
     assert separator, f"{topic} is not a topic's full name"

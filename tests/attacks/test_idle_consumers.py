@@ -46,7 +46,9 @@ def test_one_batch_for_many_idle_consumers_comes_at_the_limit(target: Target) ->
         came, took_s = BATCH * idle.counted(9), time.monotonic() - began_s
         assert came <= LIMIT * (took_s + DEBT_S + SLACK_S)
         assert target.figure("gate_held_frames") > 0
-    eventually(lambda: target.figure("gate_held_frames") == 0, "who leaves takes them along")
+    eventually(
+        lambda: target.figure("gate_held_frames") == 0, "a client that is gone has nothing held"
+    )
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from deploy.local.topics import Topics
+from deploy.local.topics import Topics, path_of
 from tests.attacks.conftest import BROKER, SLACK_S
 from tests.attacks.raw import ERROR, RawClient
 from tests.gate import peer
@@ -108,7 +108,7 @@ def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Clu
 
 def entries(cluster: Cluster, topic: str) -> int:
     """The entries that a broker has stored of a topic, markers among them."""
-    path = f"/admin/v2/{topic.replace('://', '/')}/internalStats"
+    path = f"/admin/v2/{path_of(topic)}/internalStats"
     return int(json.loads(Topics(cluster.brokers).ask("GET", path))["entriesAddedCounter"])
 
 

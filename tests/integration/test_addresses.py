@@ -26,7 +26,7 @@ from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
+from deploy.local.topics import Topics, path_of
 from tests.attacks.raw import ERROR, PRODUCER_SUCCESS, RawClient
 from tests.gate import peer
 from tests.integration.own_connections import OwnConnections, connected
@@ -301,17 +301,12 @@ def migrate(cluster: Cluster, namespace: str, url: str) -> None:
     admin.ask("POST", f"/admin/v2/namespaces/{namespace}/migration", body=True)
 
 
-def path_of(topic: str) -> str:
-    """Return where the admin REST has a topic."""
-    return f"/admin/v2/{topic.replace('://', '/')}"
-
-
 def stored_when_ended(cluster: Cluster, topic: str) -> int:
     """Wait until a broker has ended a topic that migrates; return its number of messages."""
     seen: dict[str, Any] = {}
 
     def ended() -> bool:
-        answer = Topics(cluster.brokers).ask("GET", f"{path_of(topic)}/internalStats")
+        answer = Topics(cluster.brokers).ask("GET", f"/admin/v2/{path_of(topic)}/internalStats")
         seen.update(json.loads(answer))
         return bool(seen["state"] == "Terminated")
 
@@ -321,7 +316,7 @@ def stored_when_ended(cluster: Cluster, topic: str) -> int:
 
 def has_consumer(cluster: Cluster, topic: str) -> bool:
     """Whether a consumer of the test's subscription is connected."""
-    stats = json.loads(Topics(cluster.brokers).ask("GET", f"{path_of(topic)}/stats"))
+    stats = json.loads(Topics(cluster.brokers).ask("GET", f"/admin/v2/{path_of(topic)}/stats"))
     return bool(stats["subscriptions"]["audit"]["consumers"])
 
 
@@ -382,7 +377,7 @@ def test_a_namespace_that_migrates_under_load_takes_its_clients_to_the_other_clu
     ):
         topic = world.topic_of["broker-1"]
         (there,) = green.brokers
-        subscription = f"{path_of(topic)}/subscription/audit"
+        subscription = f"/admin/v2/{path_of(topic)}/subscription/audit"
         Topics(green.brokers).ask("PUT", subscription, "earliest")
         world.limit(publishRateInMsgs=400)
         consumer = reader.subscribe(topic, "audit")
@@ -396,7 +391,7 @@ def test_a_namespace_that_migrates_under_load_takes_its_clients_to_the_other_clu
                 consumer.acknowledge(message)
                 numbers.append(int(message.data()))
             eventually(lambda: has_consumer(green, topic), "the consumer is sent on")
-            Topics(transferring.brokers).ask("PUT", f"{path_of(topic)}/unload")
+            Topics(transferring.brokers).ask("PUT", f"/admin/v2/{path_of(topic)}/unload")
             # A client that was refused a few times waits for seconds before it asks again.
             eventually(lambda: len(publisher.receipts) == MESSAGES, "all receipts", timeout_s=120)
         assert publisher.failures == []

@@ -11,7 +11,7 @@ import pytest
 from coordinator.cli.doctor_native import LINES
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
-from deploy.local.topics import Topics
+from deploy.local.topics import Topics, path_of
 from tests.admin_api.keys import SECRET, token
 from tests.integration import skewed_sidecar
 from tests.integration.native_world import LIMIT, Native, opened
@@ -84,7 +84,7 @@ def test_a_role_that_may_not_write_entries_is_told(tmp_path: Path) -> None:
 
     def allow_bus(cluster: Cluster, sidecars: Sidecars) -> None:
         for topic in sidecars.bus_topics:
-            path = f"/admin/v2/{topic.replace('://', '/')}/permissions/weak"
+            path = f"/admin/v2/{path_of(topic)}/permissions/weak"
             Topics(cluster.brokers).ask("POST", path, ["produce", "consume"])
 
     settings = {"bus_token_file": str(weak)}

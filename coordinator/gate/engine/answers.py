@@ -210,14 +210,18 @@ class BrokerAnswers:
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> FrameVerdict:
         request_id = commands.read_first_id(data, body, command_end)
-        verdict = self._succeeded(request_id)
-        return FrameVerdict.DISCARD if self._participants.take_own(request_id) else verdict
+        ended = self._participants.succeeded(request_id, self._now_ns())
+        return self._answered(request_id, ended)
 
     def _on_error(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> FrameVerdict:
         request_id = commands.read_first_id(data, body, command_end)
-        verdict = self._ended(self._participants.failed(request_id))
+        return self._answered(request_id, self._participants.failed(request_id))
+
+    def _answered(self, request_id: int, ended: Producer | Consumer | None) -> FrameVerdict:
+        """End a participant, and keep from the client what answers a request of the gate's own."""
+        verdict = self._ended(ended)
         return FrameVerdict.DISCARD if self._participants.take_own(request_id) else verdict
 
     def _on_producer_success(

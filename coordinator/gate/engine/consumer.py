@@ -68,6 +68,11 @@ class HeldEntry(NamedTuple):
     since_ns: int
 
     @property
+    def is_news(self) -> bool:
+        """Whether it is no entry, and costs nothing."""
+        return not self.entries.entries
+
+    @property
     def taken(self) -> int:
         """The memory that it takes, in bytes."""
         return len(self.frame) + HELD_FRAME_OVERHEAD
@@ -186,7 +191,7 @@ class Consumer(Participant[DispatchLimiter]):
             self.held_since_ns = entry.since_ns
         self.held.append(entry)
         self.permits -= entry.permits
-        if not entry.entries.entries:
+        if entry.is_news:
             return
         self._learn(entry.entries)
         if self._expected:
@@ -328,7 +333,7 @@ class Consumer(Participant[DispatchLimiter]):
             return
         entry = self.held.popleft()
         self._paid = (0, 0)
-        for limiter in self.limiters if entry.entries.entries else ():
+        for limiter in () if entry.is_news else self.limiters:
             limiter.passed_paid(*entry.cost)
         self._deliver(self, entry)
         if self.held:

@@ -45,7 +45,7 @@ class Deliveries:
         buffer: the held bytes of all connections.
         bytes_max: the most held bytes; an entry fits when nothing else is held.
         answer: takes a frame for the client, to be sent between two others.
-        passed: told of a consumer a held entry of which has passed, and of the entry.
+        passed: told of a consumer a held entry of which has passed, and of its messages and bytes.
         close: closes a consumer for which nothing more can be held.
         released: called when something has passed.
         now_ns: the time of the call that is being handled.
@@ -59,7 +59,7 @@ class Deliveries:
         buffer: PublishBuffer,
         bytes_max: int,
         answer: Callable[[bytes], None],
-        passed: Callable[[Consumer, Entries], None],
+        passed: Callable[[Consumer, int, int], None],
         close: Callable[[Consumer], None],
         released: Callable[[], None],
         now_ns: Callable[[], int],
@@ -136,7 +136,7 @@ class Deliveries:
         consumer.namespace.bytes += size
         self._behind.add(consumer)
         self._answer(entry.frame)
-        self._passed(consumer, entry.entries)
+        self._passed(consumer, messages, size)
         self._released()
 
     def drop(self, consumer: Consumer) -> int:

@@ -118,9 +118,7 @@ class HoldBuffer:
             buffer=buffer,
             bytes_max=bounds.held_bytes_max,
             answer=answer,
-            passed=lambda consumer, entries: self.tell_debts(
-                consumer, entries.messages, entries.size
-            ),
+            passed=self.tell_debts,
             close=self._close_consumer,
             released=released,
             now_ns=lambda: self.now_ns,

@@ -209,10 +209,6 @@ class DispatchLimiter(MeteredLimiter):
             counter.bytes, size
         )
 
-    def lends(self, messages: int, size: int) -> bool:
-        """Return whether an entry of this cost may pass at once, at the price of a debt."""
-        return messages <= self._messages.meter.most and size <= self._bytes.meter.most
-
     def beyond_ns(self, messages: int, size: int, expected: int, promised: tuple[int, int]) -> int:
         """Return the time for which entries take up the limit beyond what was charged for them before.
 
@@ -231,9 +227,8 @@ class DispatchLimiter(MeteredLimiter):
         return max(of_messages.span_ns(max(0, messages)), of_bytes.span_ns(max(0, size)))
 
     @property
-    def instalment(self) -> tuple[int, int]:
-        """The messages and bytes of an instalment of what costs more than that."""
-        return self._messages.meter.enough, self._bytes.meter.enough
+    def _meters(self) -> tuple[MeteredBucket, MeteredBucket]:
+        return self._messages.meter, self._bytes.meter
 
     def pay(self, messages: int, size: int) -> None:
         """Consume tokens for an entry that has yet to pass; they were promised by ``consume``."""
@@ -243,9 +238,7 @@ class DispatchLimiter(MeteredLimiter):
     def passed_paid(self, messages: int, size: int) -> None:
         """Count an entry that passes now, all of which is paid for."""
         self.give_back(messages, size)
-        self.counter.messages += messages
-        self.counter.bytes += size
-        self.typical_entry = (messages, size)
+        self.passed(messages, size, (messages, size), self._as_of_ns)
 
     def give_back(self, messages: int, size: int) -> None:
         """Give back what was paid for an entry that does not pass after all."""

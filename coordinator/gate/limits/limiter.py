@@ -77,14 +77,9 @@ class PublishLimiter(MeteredLimiter):
             meter.set_rate(rate, total, self._burst_ns, now_ns, self.handling.burst_ns)
         self._look_at_lease(now_ns)
 
-    def lends(self, messages: int, size: int) -> bool:
-        """Return whether a frame of this cost may pass at once, at the price of a debt."""
-        return messages <= self._messages.most and size <= self._bytes.most
-
     @property
-    def instalment(self) -> tuple[int, int]:
-        """The messages and bytes of an instalment of what costs more than that."""
-        return self._messages.enough, self._bytes.enough
+    def _meters(self) -> tuple[MeteredBucket, MeteredBucket]:
+        return self._messages, self._bytes
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
         """Return whether a frame of this number of messages and bytes may pass now."""

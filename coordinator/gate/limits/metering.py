@@ -268,14 +268,21 @@ class MeteredLimiter(ABC):
         """Return the time until the next wake-up when others were served before; None is never."""
         return self.wait_ns(messages, size, now_ns)
 
-    @abstractmethod
-    def lends(self, messages: int, size: int) -> bool:
-        """Return whether a frame of this cost may pass at once, at the price of a debt."""
-
     @property
     @abstractmethod
+    def _meters(self) -> tuple[MeteredBucket, MeteredBucket]:
+        """The meters of messages and of bytes."""
+
+    def lends(self, messages: int, size: int) -> bool:
+        """Return whether a frame of this cost may pass at once, at the price of a debt."""
+        of_messages, of_bytes = self._meters
+        return messages <= of_messages.most and size <= of_bytes.most
+
+    @property
     def instalment(self) -> tuple[int, int]:
         """The messages and bytes of an instalment of what costs more than that."""
+        of_messages, of_bytes = self._meters
+        return of_messages.enough, of_bytes.enough
 
     @property
     @abstractmethod
