@@ -39,6 +39,14 @@ def native_families(state: NativeState) -> Iterator[Metric]:
         "What is in no broker's name, of an interval.",
         [v.rest for v in state.groups],
     )
+    family = GaugeMetricFamily(
+        "pulsar_quota_native_dispatch_topics",
+        "Topics at this broker with a dispatch rate of the group's limit.",
+        labels=["native_group"],
+    )
+    for view in state.groups:
+        family.add_metric([view.name], view.dispatch_topics)
+    yield family
     trims = [Amounts(*view.trim_permille) for view in state.groups]
     yield _by_group(state, "trim_permille", "Of its part that a broker is told.", trims)
 

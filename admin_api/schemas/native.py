@@ -40,6 +40,8 @@ class NativeGroupBody(CamelModel):
     rest: UnitsBody = Field(description="of the record that no broker gets")
     trim_permille: UnitsBody = Field(description="of its part, to make up for batches")
     held_permille: UnitsBody = Field(description="of the last poll, that clients waited")
+    dispatch: UnitsBody = Field(description="of the local dispatch limits, per second")
+    dispatch_topics: int = Field(description="topics here with a dispatch rate for that")
 
     @classmethod
     def of(cls, view: NativeView) -> Self:
@@ -57,6 +59,8 @@ class NativeGroupBody(CamelModel):
             rest=UnitsBody.of(view.rest),
             trim_permille=UnitsBody.of(view.trim_permille),
             held_permille=UnitsBody.of(view.held_permille),
+            dispatch=UnitsBody.of(view.dispatch),
+            dispatch_topics=view.dispatch_topics,
         )
 
 

@@ -16,6 +16,7 @@ from admin_api.backend import Backlogs
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
+from coordinator.adapters.broker.dispatch_policies import HttpDispatchPolicies
 from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.clock import wall_ms
@@ -79,6 +80,7 @@ def native_topic(config: Config) -> NativeTopic:
     return NativeTopic(
         config.bus_service_url,
         config.broker_id,
+        has_gate=config.has_gate,
         listener_name=config.bus_listener_name,
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
@@ -95,6 +97,11 @@ def native_admin(config: Config) -> HttpNativeAdmin:
     return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
 
 
+def dispatch_policies(config: Config) -> HttpDispatchPolicies:
+    """Return the dispatch rates of topics, by the own broker's admin REST."""
+    return HttpDispatchPolicies(config.broker_web_url, token=_broker_token(config))
+
+
 def broker_counters(config: Config, *, passed_only: bool = False) -> MetricsCounters:
     """Return the own broker's counters."""
     return MetricsCounters(
@@ -106,6 +113,7 @@ def native(
     config: Config,
     topic: NativeTopic,
     admin: HttpNativeAdmin,
+    policies: HttpDispatchPolicies,
     counters: MetricsCounters,
     clock: Clock,
 ) -> NativeActuator:
@@ -122,6 +130,7 @@ def native(
         steering,
         topic,
         admin,
+        policies,
         counters,
         clock,
         poll_s=0.0 if config.has_gate else config.native_poll_seconds,

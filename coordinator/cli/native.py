@@ -44,8 +44,8 @@ def off(
 ) -> None:
     """Leave Pulsar's own resource groups to Pulsar again, once no sidecar runs any more.
 
-    Records return from their part of the limit to the whole limit, and namespaces to the narrowest of
-    their groups.
+    Records return from their part of the limit to the whole limit, namespaces to the narrowest of their
+    groups, and topics and namespaces to the dispatch rates that they had.
     """
     loaded = load_or_refuse(config, settings)
     try:
@@ -76,7 +76,8 @@ async def _off(config: Config) -> list[str]:
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
         admin = await stack.enter_async_context(factories.native_admin(config))
         topic = factories.native_topic(config)
-        giving_back = GivingBack(admin, topic, config.cluster_group)
+        policies = await stack.enter_async_context(factories.dispatch_policies(config))
+        giving_back = GivingBack(admin, policies, topic, config.cluster_group)
         store.watch(giving_back.catalogue_changed)
         membership.watch_members(giving_back.members_changed)
         for part in (session, store, membership):

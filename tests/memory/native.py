@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from coordinator.core.topics import TopicName
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
 from coordinator.native.engine.table import Statement
-from coordinator.ports import Refused
+from coordinator.ports import NotFound, Refused
 
 
 class MemoryEntryTopics:
@@ -118,3 +119,59 @@ class MemoryNativeAdmin:
     async def tenants(self) -> Sequence[str]:
         """See `NativeAdmin`."""
         return sorted({name.partition("/")[0] for name in self.groups})
+
+
+class MemoryDispatchPolicies:
+    """`coordinator.native.engine.outside.DispatchPolicies` in memory.
+
+    Args:
+        owners: the namespaces and topics that there are.
+    """
+
+    def __init__(self, *owners: str) -> None:
+        self.owners = set(owners)
+        #: The rates that are set, and what is kept beside their owners.
+        self.rates: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+
+    async def rate(self, owner: str) -> str:
+        """See `DispatchPolicies`."""
+        self._check(owner)
+        return self.rates.get(owner, "")
+
+    async def set_rate(self, owner: str, body: str) -> None:
+        """See `DispatchPolicies`."""
+        self._check(owner)
+        if body:
+            self.rates[owner] = body
+        else:
+            self.rates.pop(owner, None)
+
+    async def kept(self, owner: str) -> str | None:
+        """See `DispatchPolicies`."""
+        self._check(owner)
+        return self.texts.get(owner)
+
+    async def keep(self, owner: str, text: str | None) -> None:
+        """See `DispatchPolicies`."""
+        self._check(owner)
+        if text is None:
+            self.texts.pop(owner, None)
+        else:
+            self.texts[owner] = text
+
+    async def partitions(self, topic: str) -> int:
+        """See `DispatchPolicies`."""
+        self._check(topic)
+        return sum(owner.startswith(f"{topic}-partition-") for owner in self.owners)
+
+    async def topics(self, namespace: str) -> Sequence[str]:
+        """See `DispatchPolicies`."""
+        self._check(namespace)
+        prefix = f"persistent://{namespace}/"
+        names = (TopicName.parse(each) for each in sorted(self.owners) if each.startswith(prefix))
+        return tuple(dict.fromkeys(str(name.whole) for name in names if name is not None))
+
+    def _check(self, owner: str) -> None:
+        if owner not in self.owners:
+            raise NotFound(f"{owner} does not exist")

@@ -101,6 +101,11 @@ ROOMS: Final = (
         _integration("native_many_groups", "native_restarts"),
     ),
     Room(
+        "native-dispatch",
+        "dispatch limits held by topics' own rates",
+        _integration("native_dispatch"),
+    ),
+    Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")
     ),
     Room(

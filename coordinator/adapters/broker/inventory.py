@@ -40,18 +40,18 @@ class HttpInventory(WebServiceClient):
 
     async def tenants(self) -> Sequence[str]:
         """See `Inventory`."""
-        return _names(accepted(await self._request("GET", "/tenants")))
+        return names_in(accepted(await self._request("GET", "/tenants")))
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
         """See `Inventory`."""
         answer = await self._request("GET", f"/namespaces/{validate_name(tenant)}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return ()
-        return _names(accepted(answer))
+        return names_in(accepted(answer))
 
     async def groups(self) -> Sequence[str]:
         """See `Inventory`."""
-        return _names(accepted(await self._request("GET", "/resourcegroups")))
+        return names_in(accepted(await self._request("GET", "/resourcegroups")))
 
     async def _request(
         self, method: str, path: str, body: Mapping[str, object] | None = None
@@ -76,7 +76,8 @@ def json_in(answer: httpx.Response) -> Any:
         raise BrokerUnreachable(f"{said(answer)}: {error}") from error
 
 
-def _names(answer: httpx.Response) -> tuple[str, ...]:
+def names_in(answer: httpx.Response) -> tuple[str, ...]:
+    """Return the list of names in an answer; raise BrokerUnreachable if it is none."""
     body = json_in(answer)
     if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
         raise BrokerUnreachable(f"{said(answer)}: no list of names")

@@ -21,6 +21,7 @@ from coordinator.wire.documents import validate_name
 
 _INTERVAL: Final = "resourceUsageTransportPublishIntervalInSecs"
 _TRANSPORT: Final = "resourceUsageTransportClassName"
+_POLICIES: Final = "topicLevelPoliciesEnabled"
 _OPTIONAL = re.compile(r"Optional\[(.*)\]")
 
 
@@ -90,7 +91,8 @@ def facts_in(body: Mapping[str, str]) -> BrokerFacts:
             raise ValueError("the broker has no plain port, so it reports in no name")
         urls = [f"pulsar://{body['advertisedAddress']}:{found[1]}"]
     transport = body.get(_TRANSPORT) or ""
-    return BrokerFacts(urls[0], int(body[_INTERVAL]), "" if transport == "null" else transport)
+    transport = "" if transport == "null" else transport
+    return BrokerFacts(urls[0], int(body[_INTERVAL]), transport, body.get(_POLICIES) != "false")
 
 
 def _namespace_path(namespace: str) -> str:

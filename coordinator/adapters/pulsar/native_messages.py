@@ -21,6 +21,9 @@ SIDECAR: Final = "pulsar-quota"
 STANDS_IN: Final = "pulsar-quota-stands-in"
 """The property of a message that is not of the writer's own broker."""
 
+HAS_GATE: Final = "pulsar-quota-gate"
+"""The property of a message whose sidecar has a gate, too."""
+
 _AMOUNT_MAX: Final = 2**63 - 1
 _NAME_MAX: Final = 512
 _GROUPS_MAX: Final = 100_000

@@ -19,7 +19,7 @@ import structlog
 from pulsar.exceptions import PulsarException
 
 from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
-from coordinator.adapters.pulsar.native_messages import SIDECAR, STANDS_IN, decode, encode
+from coordinator.adapters.pulsar.native_messages import HAS_GATE, SIDECAR, STANDS_IN, decode, encode
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.table import Statement
@@ -43,6 +43,7 @@ class NativeTopic:
     Args:
         service_url: URL of a broker, best the own one.
         sidecar: this sidecar's id.
+        has_gate: whether it has a gate, too.
         listener_name: the brokers' advertised listener that lookups answer with.
         token: authenticates to the broker; None sends none.
         tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
@@ -53,12 +54,13 @@ class NativeTopic:
         service_url: str,
         sidecar: str,
         *,
+        has_gate: bool = False,
         listener_name: str | None = None,
         token: str | None = None,
         tls_trust_certs_file: str | None = None,
     ) -> None:
         self._service_url = service_url
-        self._sidecar = sidecar
+        self._properties = {SIDECAR: sidecar} | ({HAS_GATE: "true"} if has_gate else {})
         self._listener_name = listener_name
         self._token = token
         self._tls_trust_certs_file = tls_trust_certs_file
@@ -115,7 +117,7 @@ class NativeTopic:
         if self._channel is None:
             done(False)
             return
-        properties = {SIDECAR: self._sidecar} | ({STANDS_IN: "true"} if stands_in else {})
+        properties = self._properties | ({STANDS_IN: "true"} if stands_in else {})
         self._channel.send(encode(broker, amounts), properties, done)
 
     def health(self) -> TopicHealth:
@@ -140,7 +142,14 @@ class NativeTopic:
             return
         sidecar, stands_in = properties.get(SIDECAR, ""), STANDS_IN in properties
         said = Statement(
-            found.broker, found.amounts, sidecar, producer, skew_ns, stands_in, found.named
+            found.broker,
+            found.amounts,
+            sidecar,
+            producer,
+            skew_ns,
+            stands_in,
+            found.named,
+            HAS_GATE in properties,
         )
         for listener in self._listeners:
             listener(said)

@@ -1,8 +1,8 @@
 """The limits that no broker's own limiter can hold.
 
-Pulsar's limiter counts what is published to namespaces: neither what is dispatched, nor who publishes it.
-It saves up no credit beyond its bucket, and refuses nothing. Below a few messages a second for each
-broker it lets more pass.
+Pulsar's limiter counts what is published to namespaces, and topics' rates what is dispatched; neither who
+does it. They save up no credit beyond a bucket, and refuse nothing. Below a few messages a second for
+each broker they let more pass.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ from typing import Final
 from coordinator.core.handling import REFUSE
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.core.owners import OwnerKind, attached, in_words
+from coordinator.native.engine.dispatch_rate import LEAST
 
 _LEAST_PER_BROKER: Final = 2
 """Pulsar's least quota is 1 a second, and the bucket at each interval adds up to as much again."""
 
 
 def beyond_brokers(
-    groups: Mapping[str, ResourceGroup], attachments: Attachments, brokers: int
+    groups: Mapping[str, ResourceGroup],
+    attachments: Attachments,
+    brokers: int,
+    *,
+    topic_policies: bool,
 ) -> Iterator[str]:
     """Yield them in words.
 
@@ -27,11 +32,17 @@ def beyond_brokers(
         groups: the groups, by name.
         attachments: what is attached to them.
         brokers: the number of brokers.
+        topic_policies: whether topics may have policies, which hold dispatch.
     """
     for name, group in groups.items():
         limits = group.limits
-        if (limits.dispatch_messages, limits.dispatch_bytes) != (None, None):
+        dispatch = [
+            each for each in (limits.dispatch_messages, limits.dispatch_bytes) if each is not None
+        ]
+        if dispatch and not topic_policies:
             yield f"dispatch of {name}"
+        elif any(limit < brokers * LEAST for limit in dispatch):
+            yield f"dispatch of {name} below {brokers * LEAST} a second"
         if group.on_limit == REFUSE:
             yield f"refusing publishes of {name}"
         if group.burst_seconds:

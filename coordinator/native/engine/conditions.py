@@ -55,6 +55,7 @@ class Observed:
         facts: of the broker's configuration; None until it was read.
         admin_error: why the last request to its admin REST failed; empty if it did not.
         counters_error: the same of its counters.
+        dispatch_error: why dispatch rates cannot be written; empty if they can, or need not be.
         health: of the topic of entries.
         steered_since_ns: time since which there are entries to write; None while there are none.
         spoke_ns: time of the own broker's last report; None is never.
@@ -73,6 +74,7 @@ class Observed:
     facts: BrokerFacts | None = None
     admin_error: str = ""
     counters_error: str = ""
+    dispatch_error: str = ""
     health: TopicHealth = field(default_factory=lambda: TopicHealth(False, "", 0, 0))
     steered_since_ns: int | None = None
     spoke_ns: int | None = None
@@ -154,6 +156,11 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
         yield NativeCondition(
             "admin", f"the broker's admin REST cannot be used: {seen.admin_error}", fix
         )
+    if seen.dispatch_error:
+        fix = "broker_web_url must answer, and broker_token_file hold a super-user's token"
+        yield NativeCondition(
+            "dispatch", f"dispatch rates cannot be written: {seen.dispatch_error}", fix
+        )
     if seen.counters_error:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file"
         yield NativeCondition("counters", f"counters cannot be read: {seen.counters_error}", fix)
@@ -167,6 +174,10 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
 
 
 def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[NativeCondition]:
+    if not facts.topic_policies:
+        text = "topics have no policies, so no limit of dispatch is held"
+        fix = "set topicLevelPoliciesEnabled=true in broker.conf"
+        yield NativeCondition("policies", text, fix)
     if facts.transport != TRANSPORT:
         text = "the broker reads no entries, so each broker lets the whole record pass"
         yield NativeCondition(

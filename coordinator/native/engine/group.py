@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from coordinator.core.model import MonitoringClass
@@ -32,6 +32,8 @@ class NativeView:
         rest: in no broker's name.
         trim_permille: of what the limit asks for.
         held_permille: for how much of the last poll a producer waited.
+        dispatch: of the local dispatch limits, per second; None is unlimited, or not held here.
+        dispatch_topics: how many topics here have a dispatch rate of their own for that.
     """
 
     name: str
@@ -46,21 +48,28 @@ class NativeView:
     rest: Amounts
     trim_permille: tuple[int, int]
     held_permille: tuple[int, int]
+    dispatch: tuple[int | None, int | None]
+    dispatch_topics: int
 
 
 class NativeGroup:
     """One native group at this broker."""
 
     __slots__ = (
-        "count", "dispatched", "entry", "groups", "name", "overflows", "pacers",
-        "parts", "trims",
+        "_dispatch_held", "_dispatch_more", "_dispatch_topics", "count", "dispatch_parts", "dispatched",
+        "entry", "groups", "name", "overflows", "pacers", "parts", "trims",
     )  # fmt: skip
 
     def __init__(self, groups: GroupSet, interval_s: int) -> None:
         self.groups = groups
         self.name = name_of(groups)
         self.pacers = (Pacer(interval_s), Pacer(interval_s))
-        self.dispatched = (Pacer(interval_s), Pacer(interval_s))
+        #: Topics' rates know no interval, so what was sent is handed out by the second.
+        self.dispatched = (Pacer(1), Pacer(1))
+        self.dispatch_parts: tuple[NativePart | None, NativePart | None] = (None, None)
+        self._dispatch_held = (0, 0)
+        self._dispatch_more = NOTHING
+        self._dispatch_topics = 0
         self.trims = (Trim(interval_s), Trim(interval_s))
         self.overflows = (Overflow(interval_s), Overflow(interval_s))
         self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
@@ -90,6 +99,29 @@ class NativeGroup:
             else:
                 pacer.set_limit(part.rate, now_ns, told=target * scale // WHOLE)
 
+    def set_dispatch(
+        self,
+        parts: tuple[NativePart | None, NativePart | None],
+        held: tuple[int, int],
+        more: Amounts,
+        now_ns: int,
+        *,
+        topics: int,
+    ) -> None:
+        """Take its dispatch limits here.
+
+        Args:
+            parts: of messages and bytes; None is unlimited, or not held here.
+            held: how many topics want more than they get of each.
+            more: what was paid for beyond what was sent since the last poll; less is below 0.
+            now_ns: the time.
+            topics: how many have a dispatch rate of their own.
+        """
+        self.dispatch_parts, self._dispatch_held = parts, held
+        self._dispatch_more, self._dispatch_topics = more, topics
+        for part, pacer in zip(parts, self.dispatched, strict=True):
+            pacer.set_limit(None if part is None else part.rate, now_ns)
+
     def target(self) -> Amounts:
         """The publish rates here per second, less the trim, to the nearest whole message."""
         messages, bytes_ = (
@@ -110,12 +142,9 @@ class NativeGroup:
 
     def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
         """Take a poll of the broker's counters."""
-        were, self.count = self.count.producers, count
-        for pacer in self.pacers:
-            if not count.producers:
-                pacer.dismiss()
-            elif not were:
-                pacer.presume(now_ns)
+        before, self.count = self.count, count
+        _note_clients(self.pacers, before.producers, count.producers, now_ns)
+        _note_clients(self.dispatched, before.consumers, count.consumers, now_ns)
         amounts = count.messages, count.bytes
         for amount, pacer, trim, overflow, part in zip(
             amounts, self.pacers, self.trims, self.overflows, self.parts, strict=True
@@ -125,10 +154,13 @@ class NativeGroup:
             rate = None if part is None else part.rate
             trim.count(amount, rate, elapsed_ns, held=pacer.is_held)
             overflow.count(amount, rate, elapsed_ns)
-        for amount, pacer in zip(
-            (count.out_messages, count.out_bytes), self.dispatched, strict=True
+        sent = count.out_messages, count.out_bytes
+        for amount, more, held, pacer in zip(
+            sent, self._dispatch_more, self._dispatch_held, self.dispatched, strict=True
         ):
-            pacer.count(amount, 0, elapsed_ns, now_ns)
+            pacer.count(max(0, amount + more), held, elapsed_ns, now_ns)
+            if held:
+                pacer.wait()
 
     def taken(self, now_ns: int) -> Iterator[tuple[MonitoringClass, list[int]]]:
         """Yield the counts to report since the last call: amounts, waiting times, participants."""
@@ -136,9 +168,11 @@ class NativeGroup:
         (messages, waited), (bytes_, waited_bytes) = (pacer.take(now_ns) for pacer in self.pacers)
         participants = [count.producers, count.producer_topics]
         yield MonitoringClass.PUBLISH, [messages, bytes_, waited, waited_bytes, *participants]
-        (messages, _), (bytes_, _) = (pacer.take(now_ns) for pacer in self.dispatched)
+        (messages, waited), (bytes_, waited_bytes) = (
+            pacer.take(now_ns) for pacer in self.dispatched
+        )
         participants = [count.consumers, count.consumer_topics]
-        yield MonitoringClass.DISPATCH, [messages, bytes_, 0, 0, *participants]
+        yield MonitoringClass.DISPATCH, [messages, bytes_, waited, waited_bytes, *participants]
 
     def view(
         self,
@@ -151,6 +185,7 @@ class NativeGroup:
     ) -> NativeView:
         """Return its present state, with the facts of Pulsar that it does not know itself."""
         messages, bytes_ = self.parts
+        dispatch_messages, dispatch_bytes = self.dispatch_parts
         return NativeView(
             name=self.name,
             groups=self.groups,
@@ -170,4 +205,18 @@ class NativeGroup:
             rest=rest,
             trim_permille=(self.trims[0].permille, self.trims[1].permille),
             held_permille=(self.pacers[0].held_permille, self.pacers[1].held_permille),
+            dispatch=(
+                None if dispatch_messages is None else dispatch_messages.rate,
+                None if dispatch_bytes is None else dispatch_bytes.rate,
+            ),
+            dispatch_topics=self._dispatch_topics,
         )
+
+
+def _note_clients(pacers: Iterable[Pacer], before: int, now: int, now_ns: int) -> None:
+    """Take how many clients of one class are connected: the first ones are presumed to wait."""
+    for pacer in pacers:
+        if not now:
+            pacer.dismiss()
+        elif not before:
+            pacer.presume(now_ns)

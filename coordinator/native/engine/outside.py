@@ -23,11 +23,13 @@ class BrokerFacts:
         service_url: the name in which it reports.
         interval_s: ``resourceUsageTransportPublishIntervalInSecs``.
         transport: ``resourceUsageTransportClassName``; empty is none.
+        topic_policies: whether topics may have policies (``topicLevelPoliciesEnabled``).
     """
 
     service_url: str
     interval_s: int
     transport: str
+    topic_policies: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,41 @@ class NativeAdmin(Protocol):
 
     async def tenants(self) -> Sequence[str]:
         """Return all tenants."""
+        ...
+
+
+class DispatchPolicies(Protocol):
+    """Dispatch rates of topics and namespaces, by the own broker's admin REST, and what is kept of them.
+
+    An owner is a topic by its full name, or a namespace as ``tenant/namespace``, whose rate is the
+    default of its topics. A rate is as in dispatch_rate.py. What is kept of an owner is a text that
+    Pulsar stores beside it and deletes with it.
+
+    Each raises NotFound when there is no such owner, BrokerUnreachable, Refused.
+    """
+
+    async def rate(self, owner: str) -> str:
+        """Return an owner's own dispatch rate; empty is none."""
+        ...
+
+    async def set_rate(self, owner: str, body: str) -> None:
+        """Set an owner's dispatch rate, or remove it."""
+        ...
+
+    async def kept(self, owner: str) -> str | None:
+        """Return the text that is kept beside an owner; None is none."""
+        ...
+
+    async def keep(self, owner: str, text: str | None) -> None:
+        """Keep a text beside an owner, or remove it."""
+        ...
+
+    async def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has; 0 if it is not partitioned."""
+        ...
+
+    async def topics(self, namespace: str) -> Sequence[str]:
+        """Return a namespace's topics that can have a rate; of a partitioned one its name alone."""
         ...
 
 

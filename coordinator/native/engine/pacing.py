@@ -100,6 +100,10 @@ class Pacer:
         self._presumed_until_ns = now_ns + presumed_ns
         self.held_permille = 1000
 
+    def wait(self) -> None:
+        """Take the news that a client waits for the limit, whatever the last poll showed."""
+        self.held_permille = 1000
+
     def dismiss(self) -> None:
         """Presume nothing any more, as when no producer is connected."""
         self._presumed_until_ns = 0

@@ -30,6 +30,7 @@ from coordinator.core.model import (
     Dimension,
     Fractions,
     NamespaceTraffic,
+    Rate,
     Rates,
     Traffic,
     exact_rate,
@@ -93,8 +94,8 @@ class Steering:
         behind_gate: bool = False,
     ) -> None:
         self._cluster_group = cluster_group
-        self._wholes = Wholes(margin_permille, headroom_permille)
-        self._entry_permille = self._wholes.record_permille if behind_gate else WHOLE
+        self.wholes = Wholes(margin_permille, headroom_permille)
+        self._entry_permille = self.wholes.record_permille if behind_gate else WHOLE
         self.behind_gate = behind_gate
         self.interval_s = 1
         #: In whose name this broker's entries are; empty until it is known.
@@ -107,8 +108,9 @@ class Steering:
         self._fractions: dict[str, Fractions] = {}
         self._attachments = Attachments()
         self._existing: frozenset[str] = frozenset()
-        self._sets: Mapping[str, GroupSet] = {}
-        self._natives: dict[GroupSet, NativeGroup] = {}
+        #: The groups that each namespace counts against, and the native group of each such set.
+        self.sets: Mapping[str, GroupSet] = {}
+        self.by_set: dict[GroupSet, NativeGroup] = {}
         self._records: dict[str, Record | None] = {}
         #: Native groups that this broker's row once had something in, written by this sidecar.
         self._written: set[str] = set()
@@ -127,10 +129,10 @@ class Steering:
     def configure(self, own_url: str, interval_s: int, *, reads_entries: bool = True) -> None:
         """Take the broker's facts about its own configuration."""
         self.own_url = own_url
-        self._wholes.are_read = reads_entries
+        self.wholes.are_read = reads_entries
         if interval_s != self.interval_s:
             self.interval_s = interval_s
-            self._natives.clear()
+            self.by_set.clear()
             self._resolve()
 
     def start(self, now_ns: int) -> None:
@@ -152,7 +154,7 @@ class Steering:
 
     def set_whole(self, limits: Mapping[str, Rates], in_trees: Iterable[str] = ()) -> None:
         """Take the limits of all groups, of observed ones none, and which of them belong to trees."""
-        self._wholes.take(limits, in_trees)
+        self.wholes.take(limits, in_trees)
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Take the attachments."""
@@ -171,7 +173,7 @@ class Steering:
     def set_record(self, name: str, record: Record | None) -> None:
         """Take a record as it was seen in Pulsar; None if there is none."""
         if self._records.get(name) != record:
-            for native in self._natives.values():
+            for native in self.by_set.values():
                 if native.name == name:
                     native.unsettle()
         self._records[name] = record
@@ -188,7 +190,7 @@ class Steering:
         # An entry that looks like a sidecar's may be forged as well; its content decides.
         return not said.sidecar or any(
             said.amounts.get(native.name, native.entry) != native.entry
-            for native in self._natives.values()
+            for native in self.by_set.values()
             if native.name in self._written
         )
 
@@ -196,7 +198,7 @@ class Steering:
         """Take the news that the own broker is a new process."""
         self._broker_started_ns = now_ns
         self.table.broker_started(self.own_url)
-        self.early.broker_started(self.natives, self.interval_s, now_ns)
+        self.early.broker_started(self._names(), self.interval_s, now_ns)
 
     def count(
         self, counts: Mapping[str, NamespaceCount], elapsed_ns: int, now_ns: int
@@ -205,15 +207,15 @@ class Steering:
         totals: dict[GroupSet, NamespaceCount] = {}
         self._publishing = frozenset(name for name, count in counts.items() if count.messages)
         for namespace, count in counts.items():
-            groups = self._sets.get(namespace)
+            groups = self.sets.get(namespace)
             if groups is None:
                 continue
             totals.setdefault(groups, NamespaceCount()).add(count)
             self._namespaces.setdefault(namespace, NamespaceCount()).add(count)
         if self.early.is_expected:
-            loaded = {name: name_of(self._sets[name]) for name in counts if name in self._sets}
+            loaded = {name: name_of(self.sets[name]) for name in counts if name in self.sets}
             self.early.poll(loaded, lambda name: self.table.names(self.own_url, name), now_ns)
-        for groups, native in self._natives.items():
+        for groups, native in self.by_set.items():
             native.counted(totals.get(groups, NamespaceCount()), elapsed_ns, now_ns)
         connected: dict[str, tuple[int, int]] = {}
         for groups, total in totals.items():
@@ -223,10 +225,6 @@ class Steering:
         return connected
 
     # What is asked.
-
-    def unsteered(self, now_ns: int) -> tuple[str, ...]:
-        """Return the names in which brokers report, and which no sidecar steers."""
-        return self.table.unsteered(self.interval_s, now_ns)
 
     def doubted(self, now_ns: int) -> tuple[str, ...]:
         """Return the brokers that this sidecar has to ask whether they are there; it is the first."""
@@ -239,24 +237,19 @@ class Steering:
         """Whether it writes its broker's row."""
         return bool(self._written)
 
-    @property
-    def natives(self) -> tuple[str, ...]:
-        """Return the names of all native groups."""
-        return tuple(native.name for native in self._natives.values())
-
     def records(self) -> dict[str, Record]:
         """Return the records as they should be in Pulsar."""
-        record, interval_s = self._wholes.record, self.interval_s
-        return {each.name: record(groups, interval_s) for groups, each in self._natives.items()}
+        record, interval_s = self.wholes.record, self.interval_s
+        return {each.name: record(groups, interval_s) for groups, each in self.by_set.items()}
 
     def least_records(self) -> dict[str, Record]:
         """Return the lowest records under which the limits can be reached."""
-        record, interval_s = self._wholes.least_record, self.interval_s
-        return {each.name: record(groups, interval_s) for groups, each in self._natives.items()}
+        record, interval_s = self.wholes.least_record, self.interval_s
+        return {each.name: record(groups, interval_s) for groups, each in self.by_set.items()}
 
     def attachments(self) -> dict[str, str]:
         """Return the native group that each namespace should be attached to in Pulsar."""
-        return {namespace: name_of(groups) for namespace, groups in self._sets.items()}
+        return {namespace: name_of(groups) for namespace, groups in self.sets.items()}
 
     def is_used(self, name: str, now_ns: int) -> bool:
         """Return whether messages are published to a native group, here or elsewhere, or may be.
@@ -269,7 +262,7 @@ class Steering:
         here = any(
             native.name == name
             and any(pacer.rate or pacer.held_permille for pacer in native.pacers)
-            for native in self._natives.values()
+            for native in self.by_set.values()
         )
         return here or self.table.is_used_by_others(self.own_url, name, self.interval_s, now_ns)
 
@@ -299,29 +292,29 @@ class Steering:
 
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """Return the traffic since the last call, of every group with participants or news."""
-        return of_groups(self._natives.values(), now_ns)
+        return of_groups(self.by_set.values(), now_ns)
 
     def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """Return the counts of each namespace since the last call, poll by poll."""
         found, self._namespaces = self._namespaces, {}
-        return of_namespaces(found, self._sets)
+        return of_namespaces(found, self.sets)
 
     def decide(self, now_ns: int) -> None:
         """Compute the parts and entries from the present facts."""
         wants: list[dict[GroupSet, int | None]] = [{}, {}]
-        for groups, native in self._natives.items():
+        for groups, native in self.by_set.items():
             for unit, pacer in enumerate(native.pacers):
                 rate = pacer.rate * _WANTS_PERMILLE // 1000
                 wants[unit][groups] = None if pacer.held_permille else rate
-        messages = split(self._local(Dimension.PUBLISH_MESSAGES, now_ns), wants[0])
-        bytes_ = split(self._local(Dimension.PUBLISH_BYTES, now_ns), wants[1])
-        for groups, native in self._natives.items():
+        messages = split(self._local_now(Dimension.PUBLISH_MESSAGES, now_ns), wants[0])
+        bytes_ = split(self._local_now(Dimension.PUBLISH_BYTES, now_ns), wants[1])
+        for groups, native in self.by_set.items():
             parts = messages[groups], bytes_[groups]
             native.set_parts(parts, self._scales(native), now_ns)
             target = native.target()
             scaled = Amounts(*(rate * self._entry_permille // WHOLE for rate in target))
             native.entry = entry_of(scaled, self.interval_s)
-            if not self.behind_gate and self._wholes.takes_turns(groups, self.interval_s):
+            if not self.behind_gate and self.wholes.takes_turns(groups, self.interval_s):
                 native.entry = in_turn(native.entry, self.interval_s, now_ns)
 
     def to_write(self, now_ns: int) -> Iterator[tuple[str, Mapping[str, Amounts]]]:
@@ -330,7 +323,7 @@ class Steering:
             return
         own = {
             native.name: native.entry
-            for native in self._natives.values()
+            for native in self.by_set.values()
             if self._is_told(native) and self._takes_over(native, now_ns)
         }
         gone = dict.fromkeys(self._written - own.keys(), NOTHING)
@@ -348,7 +341,7 @@ class Steering:
                 yield broker, dict.fromkeys(self.table.groups_of(broker), NOTHING)
         entries = {
             native.name: native.entry
-            for native in self._natives.values()
+            for native in self.by_set.values()
             if native.name in self._written
         }
         stood_in_for = dict(
@@ -371,7 +364,7 @@ class Steering:
                 others=self.table.others(self.own_url, native.name),
                 rest=self.table.of(REST, native.name),
             )
-            for native in self._natives.values()
+            for native in self.by_set.values()
         )
 
     def overflowing(self) -> dict[str, str]:
@@ -379,22 +372,22 @@ class Steering:
 
         Of these groups, those that were published to at the last poll; each with its native group.
         """
-        over = {native.name for native in self._natives.values() if native.overflows_now}
+        over = {native.name for native in self.by_set.values() if native.overflows_now}
         return {
             namespace: name
             for namespace in self._publishing
-            if (groups := self._sets.get(namespace)) and (name := name_of(groups)) in over
+            if (groups := self.sets.get(namespace)) and (name := name_of(groups)) in over
         }
 
     # Within.
 
     def _resolve(self) -> None:
-        self._sets = sets_of(self._attachments, self._existing, self._cluster_group)
-        self._natives = {
-            groups: self._natives.get(groups) or NativeGroup(groups, self.interval_s)
-            for groups in self._sets.values()
+        self.sets = sets_of(self._attachments, self._existing, self._cluster_group)
+        self.by_set = {
+            groups: self.by_set.get(groups) or NativeGroup(groups, self.interval_s)
+            for groups in self.sets.values()
         }
-        self.table.set_groups(frozenset(self.natives))
+        self.table.set_groups(self._names())
 
     def _takes_over(self, native: NativeGroup, now_ns: int) -> bool:
         """Return whether the first entry of a group may be written, or one was."""
@@ -414,19 +407,25 @@ class Steering:
         )
         return takes_little or waited_ns > _TAKES_OVER_WITHIN_NS
 
+    def _names(self) -> frozenset[str]:
+        return frozenset(native.name for native in self.by_set.values())
+
     def _is_told(self, native: NativeGroup) -> bool:
         """Return whether the local limits of all its groups are known."""
         return all(group in self._limits for group in native.groups)
 
-    def _local(self, dimension: Dimension, now_ns: int) -> dict[str, int]:
+    def local(self, dimension: Dimension) -> dict[str, Rate]:
+        """Return the local limits of one dimension, of the groups that have one."""
         rates = {
             group: exact_rate(limits, dimension, self._fractions[group])
             for group, limits in self._limits.items()
         }
+        return {group: rate for group, rate in rates.items() if rate is not None}
+
+    def _local_now(self, dimension: Dimension, now_ns: int) -> dict[str, int]:
         return {
             group: whole_now(rate, self.interval_s, now_ns)
-            for group, rate in rates.items()
-            if rate is not None
+            for group, rate in self.local(dimension).items()
         }
 
     def _scales(self, native: NativeGroup) -> tuple[int, int]:
@@ -449,7 +448,7 @@ class Steering:
             return False
         rests = (
             (self._rest_of(native, now_ns), self.table.of(REST, native.name))
-            for native in self._natives.values()
+            for native in self.by_set.values()
             if native.name in names
         )
         return any(wanted is not None and differ(wanted, seen) for wanted, seen in rests)
@@ -457,7 +456,7 @@ class Steering:
     def _rest_to_write(self, now_ns: int) -> dict[str, Amounts]:
         wanted: dict[str, Amounts] = {}
         is_wrong = False
-        for native in self._natives.values():
+        for native in self.by_set.values():
             seen = self.table.of(REST, native.name)
             wanted_rest = self._rest_of(native, now_ns)
             if wanted_rest is None:
@@ -474,10 +473,10 @@ class Steering:
         if record is None or native.name not in self._written:
             return None
         others = self.table.others(self.own_url, native.name)
-        if self._wholes.is_of_a_tree(native.groups):
+        if self.wholes.is_of_a_tree(native.groups):
             most: tuple[int | None, int | None] = self._steered(native, others, now_ns)
         else:
-            room = self._wholes.room(native.groups)
+            room = self.wholes.room(native.groups)
             most = used(room, self.table.members, self.interval_s)
         amounts = [
             rest(capacity, whole, own + other, self.interval_s)

@@ -78,6 +78,7 @@ class Statement:
         stands_in: whether that sidecar is another broker's.
         named: all groups of the message; a broker names each group that it knows an attachment of, and
             leaves out the amounts of those that did not change.
+        has_gate: whether that sidecar has a gate, too.
     """
 
     broker: str
@@ -87,6 +88,7 @@ class Statement:
     skew_ns: int = 0
     stands_in: bool = False
     named: frozenset[str] = frozenset()
+    has_gate: bool = False
 
 
 @dataclass(slots=True)
@@ -99,6 +101,7 @@ class _Row:
     producer: str = ""
     #: Its sidecar; empty if it has none, or one that left the membership and has not written since.
     sidecar: str = ""
+    has_gate: bool = False
     #: When it last refused a connection; None is never.
     refused_ns: int | None = None
     #: The amounts that its sidecar last wrote, and when.
@@ -161,7 +164,7 @@ class Table:
                 return
             row.steered_ns.update(dict.fromkeys(amounts_by_group, now_ns))
             if not said.stands_in:
-                row.sidecar = said.sidecar
+                row.sidecar, row.has_gate = said.sidecar, said.has_gate
                 row.entries.update(amounts_by_group)
                 row.written_ns = now_ns
             return
@@ -215,6 +218,12 @@ class Table:
     def members(self) -> int:
         """The number of live sidecars, this one included."""
         return max(1, len(self._members))
+
+    @property
+    def is_all_native(self) -> bool:
+        """Whether every live sidecar is known to write for its broker, and to have no gate."""
+        writers = {row.sidecar for row in self._rows.values() if not row.has_gate}
+        return bool(self._members) and self._members <= writers
 
     def set_members(self, ids: frozenset[str]) -> None:
         """Take the live sidecars; one that comes back steers its broker once it writes again."""

@@ -25,9 +25,11 @@ def of_groups(natives: Iterable[NativeGroup], now_ns: int) -> tuple[Traffic, ...
     sums: dict[TrafficKey, list[int]] = {}
     for native in natives:
         for monitoring_class, row in native.taken(now_ns):
+            is_publish = monitoring_class is MonitoringClass.PUBLISH
+            parts = native.parts if is_publish else native.dispatch_parts
             for group in native.groups:
                 total = sums.setdefault((group, monitoring_class), [0] * 6)
-                bound = [not part or part.binding in ("", group) for part in native.parts]
+                bound = [not part or part.binding in ("", group) for part in parts]
                 for index in (0, 1, 4, 5):
                     total[index] += row[index]
                 for index in (2, 3):

@@ -55,9 +55,9 @@ class NativeState:
         """
         if self.behind_gate:
             return ""
-        if dimension.monitoring_class is not MonitoringClass.PUBLISH:
-            return "Not held back here: the broker's own limiter knows publishing only."
         natives = [view for view in self.groups if group in view.groups]
+        if dimension.monitoring_class is not MonitoringClass.PUBLISH:
+            return _of_dispatch(natives, dimension)
         if not natives or not self.service_url:
             return "Not held back here yet: no namespace is attached to the group in Pulsar."
         index = 0 if dimension.unit is Unit.MESSAGES else 1
@@ -75,3 +75,17 @@ class NativeState:
                 else ""
             )
         )
+
+
+def _of_dispatch(natives: list[NativeView], dimension: Dimension) -> str:
+    index = 0 if dimension.unit is Unit.MESSAGES else 1
+    if all(view.dispatch[index] is None for view in natives):
+        return (
+            "Not held back here: no namespace is attached to the group, or topics have no policies."
+        )
+    topics = sum(view.dispatch_topics for view in natives)
+    return (
+        f"Pulsar's dispatch rates of {topics:,} topics hold it here, set by this sidecar; topics with "
+        "little use have their namespaces' default. A change takes up to 2 s, and a rate that rises lets "
+        "a second of it pass at once."
+    )

@@ -54,6 +54,13 @@ class Wholes:
             publish_messages=min(messages, default=None), publish_bytes=min(sizes, default=None)
         )
 
+    def dispatch_of(self, groups: GroupSet) -> tuple[int | None, int | None]:
+        """Return a native group's dispatch limits, messages and bytes, as `of`; None is unlimited."""
+        limits = [self._limits[group] for group in groups if group in self._limits]
+        messages = [each.dispatch_messages for each in limits if each.dispatch_messages is not None]
+        sizes = [each.dispatch_bytes for each in limits if each.dispatch_bytes is not None]
+        return min(messages, default=None), min(sizes, default=None)
+
     def room(self, groups: GroupSet) -> Rates:
         """Return the limits that a native group's record must allow: its limits, and the margin."""
         return _times(self.of(groups), self.record_permille)

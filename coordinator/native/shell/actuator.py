@@ -1,10 +1,11 @@
 """The shell of native enforcement: the ports of a gate, with no gate.
 
-Four loops, each of which survives all failures: one writes entries (at once when a setting changed or
+Five loops, each of which survives all failures: one writes entries (at once when a setting changed or
 the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters
-(polling.py), one keeps Pulsar's records and attachments (upkeep.py), one asks brokers that nothing is
-heard of whether they are there (asking.py). Limits that only a gate can enforce
-are accepted and reported as not enforced (`conditions`), so that no reader believes them enforced.
+(polling.py), one keeps Pulsar's records and attachments (upkeep.py), one the dispatch rates of topics
+(dispatching.py), one asks brokers that nothing is heard of whether they are there (asking.py). Limits
+that only a gate can enforce are accepted and reported as not enforced (`conditions`), so that no reader
+believes them enforced.
 """
 
 from __future__ import annotations
@@ -44,12 +45,19 @@ from coordinator.insight.model.gate_views import (
 )
 from coordinator.native.engine.beyond import beyond_brokers
 from coordinator.native.engine.conditions import NOT_NATIVE, NativeCondition, Observed, conditions
+from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import Amounts
-from coordinator.native.engine.outside import BrokerCounters, EntryTopic, NativeAdmin
+from coordinator.native.engine.outside import (
+    BrokerCounters,
+    DispatchPolicies,
+    EntryTopic,
+    NativeAdmin,
+)
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.views import NativeState
 from coordinator.native.shell.asking import Asking
+from coordinator.native.shell.dispatching import Dispatching
 from coordinator.native.shell.polling import Listener, Polling
 from coordinator.native.shell.upkeep import Upkeep
 from coordinator.ports import Catalogue, Clock
@@ -70,6 +78,7 @@ class NativeActuator:
         steering: what is to be written.
         topic: where.
         admin: of the own broker.
+        policies: dispatch rates of topics, by the own broker.
         counters: of the own broker.
         clock: monotonic time.
         poll_s: the least time between two polls; 0 polls never, since a gate counts.
@@ -84,6 +93,7 @@ class NativeActuator:
         steering: Steering,
         topic: EntryTopic,
         admin: NativeAdmin,
+        policies: DispatchPolicies,
         counters: BrokerCounters,
         clock: Clock,
         *,
@@ -104,7 +114,10 @@ class NativeActuator:
         #: Set when entries have to be written before their time.
         self._due = asyncio.Event()
         self._asking = Asking(steering, clock, self._due.set)
-        self._polling = Polling(counters, steering, self._seen, clock, poll_s)
+        self._dispatch = DispatchSteering(steering)
+        self._dispatching = Dispatching(self._dispatch, policies, self._seen, clock)
+        self._polling = Polling(counters, steering, self._dispatch, self._seen, clock, poll_s)
+        self._polling.polled = self._dispatching.wanted.set
         self._limits: dict[str, Rates] = {}
         self._fractions: dict[str, Fractions] = {}
         self._leased: set[str] = set()
@@ -128,6 +141,7 @@ class NativeActuator:
             tasks.create_task(self._asking.run())
             if self._polling.is_wanted:
                 tasks.create_task(self._polling.run())
+                tasks.create_task(self._dispatching.run())
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """All definitions and attachments as they are now."""
@@ -137,7 +151,6 @@ class NativeActuator:
         whole = {name: group.limits for name, group in caps.items() if not is_observed(group)}
         self._steering.set_whole(whole, forest.root_of)
         self._groups = groups
-        self._note_cannot()
         if not self._steering.behind_gate:
             strict = (name for name, group in groups.items() if group.overshoot_policy == STRICT)
             self._seen.strict = (*sorted(strict),)
@@ -147,9 +160,9 @@ class NativeActuator:
         """Take the live members."""
         ids = [member.broker for member in members]
         self._steering.set_members(ids)
-        self._upkeep.rank = ids.index(self._broker) if self._broker in ids else None
+        rank = ids.index(self._broker) if self._broker in ids else None
+        self._upkeep.rank = self._dispatching.rank = rank
         self._brokers = len(ids)
-        self._note_cannot()
         self._upkeep.wanted.set()
 
     def state(self) -> NativeState:
@@ -176,11 +189,12 @@ class NativeActuator:
 
     def conditions(self, now_ns: int) -> tuple[NativeCondition, ...]:
         """Return the conditions that keep it from being exact."""
+        self._note_cannot()
         seen = self._seen
         seen.health = self._topic.health()
         seen.spoke_ns = self._steering.table.spoke_ns(self._steering.own_url)
         seen.strangers = self._steering.table.strangers(now_ns)
-        seen.unsteered = self._steering.unsteered(now_ns)
+        seen.unsteered = self._steering.table.unsteered(self._steering.interval_s, now_ns)
         return tuple(conditions(seen, now_ns))
 
     def inexact(self, now_ns: int) -> Iterator[Condition]:
@@ -241,7 +255,6 @@ class NativeActuator:
         """Count every topic against the groups of these attachments from now on."""
         self._steering.set_attachments(attachments)
         self._attachments = attachments
-        self._note_cannot()
         self._upkeep.wanted.set()
         self._tell()
 
@@ -440,6 +453,7 @@ class NativeActuator:
     def _tell(self) -> None:
         self._told += 1
         self._due.set()
+        self._dispatching.wanted.set()
 
     def _steer(self, group: str) -> None:
         """Bring a group's limits that are in effect to the entries: nothing once the lease is over."""
@@ -455,10 +469,12 @@ class NativeActuator:
             self._unenforced.discard(what)
         else:
             self._unenforced.add(what)
-        self._note_cannot()
 
     def _note_cannot(self) -> None:
         """Collect all limits that no broker's own limiter can hold; a gate before it holds them."""
         if not self._steering.behind_gate:
-            beyond = beyond_brokers(self._groups, self._attachments, self._brokers)
+            has_policies = self._seen.facts is None or self._seen.facts.topic_policies
+            beyond = beyond_brokers(
+                self._groups, self._attachments, self._brokers, topic_policies=has_policies
+            )
             self._seen.cannot = (*sorted({*self._unenforced, *beyond}),)

@@ -1,4 +1,4 @@
-"""Back to Pulsar's own resource groups: records at the limits, no native groups, no rest.
+"""Back to Pulsar's own resource groups: records at the limits, no native groups, no rest, former rates.
 
 For use when no sidecar runs any more: a running one would set all of it again.
 """
@@ -10,9 +10,10 @@ from typing import Final
 
 from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
-from coordinator.native.engine.outside import EntryTopic, NativeAdmin
+from coordinator.native.engine.outside import DispatchPolicies, EntryTopic, NativeAdmin
 from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
+from coordinator.native.shell.dispatching import give_all_back
 from coordinator.ports import Catalogue, InUse
 
 _HEARS_REST_S: Final = 0.5
@@ -23,12 +24,20 @@ class GivingBack:
 
     Args:
         admin: of any broker.
+        policies: dispatch rates of topics, by any broker.
         topic: of entries.
         cluster_group: the group that everything counts against; empty is none.
     """
 
-    def __init__(self, admin: NativeAdmin, topic: EntryTopic, cluster_group: str) -> None:
+    def __init__(
+        self,
+        admin: NativeAdmin,
+        policies: DispatchPolicies,
+        topic: EntryTopic,
+        cluster_group: str,
+    ) -> None:
         self._admin = admin
+        self._policies = policies
         self._topic = topic
         self._cluster_group = cluster_group
         self._limits: dict[str, Rates] = {}
@@ -72,6 +81,7 @@ class GivingBack:
         await self._catalogue.wait()
         done = await self._attach()
         done += await self._set_records()
+        done += await self._set_dispatch_rates()
         return done + await self._remove_rest()
 
     async def _attach(self) -> list[str]:
@@ -102,6 +112,16 @@ class GivingBack:
             if await self._admin.record(name) not in (None, record):
                 await self._admin.set_record(name, record)
                 done.append(f"{name} set to {record.messages} msg/s and {record.bytes} B/s")
+        return done
+
+    async def _set_dispatch_rates(self) -> list[str]:
+        """Look at all namespaces, as one may have been detached while no sidecar ran."""
+        done = []
+        for tenant in await self._admin.tenants():
+            for namespace in await self._admin.namespaces(tenant):
+                if await self._policies.kept(namespace) is not None:
+                    given = await give_all_back(self._policies, namespace)
+                    done.append(f"{namespace}: {given} dispatch rates given back")
         return done
 
     async def _remove_rest(self) -> list[str]:

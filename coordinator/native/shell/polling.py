@@ -16,6 +16,7 @@ import structlog
 from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.counting import CounterBook
+from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.native.engine.steering import Steering
 from coordinator.ports import BrokerUnreachable, Clock, PortError
@@ -43,6 +44,7 @@ class Polling:
     Args:
         counters: of the own broker.
         steering: takes the counts.
+        dispatch: takes what each topic's consumers were sent.
         seen: takes the reason why they cannot be read.
         clock: monotonic time.
         least_s: the least time between two polls; 0 polls never, since a gate counts.
@@ -52,12 +54,14 @@ class Polling:
         self,
         counters: BrokerCounters,
         steering: Steering,
+        dispatch: DispatchSteering,
         seen: Observed,
         clock: Clock,
         least_s: float,
     ) -> None:
         self._counters = counters
         self._steering = steering
+        self._dispatch = dispatch
         self._seen = seen
         self._clock = clock
         self._least_s = self.every_s = least_s
@@ -71,6 +75,8 @@ class Polling:
         self._came_later = False
         #: Told of participants; None before anything listens.
         self.listener: Listener | None = None
+        #: Called after each poll that the broker has answered.
+        self.polled: Callable[[], None] = lambda: None
         #: Called by the first poll after a quiet collection.
         self.resumed: Callable[[], None] | None = None
         #: Whether the last collection had no traffic in it.
@@ -134,9 +140,11 @@ class Polling:
         if self._came_later or self._is_another_process(reading.started_s):
             self._steering.broker_started(now_ns)
         self._came_later, self._started_s = False, reading.started_s or self._started_s
+        self._dispatch.poll(reading.topics, elapsed_ns, now_ns)
         connected = self._steering.count(found, elapsed_ns, now_ns)
         log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
         self._tell_participants(connected)
+        self.polled()
         if self.is_quiet and self.resumed is not None:
             self.is_quiet = False
             self.resumed()

@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -36,7 +37,7 @@ import structlog
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.conditions import TRANSPORT, Observed
 from coordinator.native.engine.entries import UNLIMITED, Record
-from coordinator.native.engine.outside import BrokerFacts, NativeAdmin
+from coordinator.native.engine.outside import NativeAdmin
 from coordinator.native.engine.sets import ALL_OF
 from coordinator.native.engine.steering import Steering
 from coordinator.ports import Clock, PortError
@@ -157,7 +158,7 @@ class Upkeep:
     async def _look_at_facts(self) -> None:
         facts = await self._admin.facts()
         if self._service_url:
-            facts = BrokerFacts(self._service_url, facts.interval_s, facts.transport)
+            facts = replace(facts, service_url=self._service_url)
         if facts != self._seen.facts:
             log.info("broker's resource usage", url=facts.service_url, interval_s=facts.interval_s)
         self._seen.facts = facts

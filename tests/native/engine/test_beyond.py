@@ -19,7 +19,7 @@ def test_each_is_named_in_words() -> None:
         subscriptions={"persistent/t/n/a/s": "child"},
         clusters={"west": "plain"},
     )
-    assert sorted(beyond_brokers(GROUPS, attached, 3)) == [
+    assert sorted(beyond_brokers(GROUPS, attached, 3, topic_policies=False)) == [
         "dispatch of child",
         "publishing of small below 6 a second",
         "replication from west of plain",
@@ -28,4 +28,13 @@ def test_each_is_named_in_words() -> None:
         "roles without an attachment of plain",
         "subscription persistent/t/n/a/s of child",
     ]
-    assert list(beyond_brokers({"plain": GROUPS["plain"]}, Attachments(), 3)) == []
+    plain = {"plain": GROUPS["plain"]}
+    assert list(beyond_brokers(plain, Attachments(), 3, topic_policies=False)) == []
+
+
+def test_dispatch_is_held_where_topics_have_policies() -> None:
+    """Down to one a second at each broker."""
+    child = {"child": GROUPS["child"]}
+    assert list(beyond_brokers(child, Attachments(), 7, topic_policies=True)) == []
+    below = list(beyond_brokers(child, Attachments(), 8, topic_policies=True))
+    assert below == ["dispatch of child below 8 a second"]

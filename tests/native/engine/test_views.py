@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Dimension, Rates
+from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.dispatch import DispatchSteering
+from coordinator.native.engine.dispatch_rate import NO_RATE, TopicDispatchRate
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.views import NativeState
@@ -35,9 +38,25 @@ def test_the_slack_names_the_delay_the_bucket_and_the_record() -> None:
 
 
 def test_what_the_broker_cannot_hold_is_said() -> None:
-    """Dispatch, and groups that nothing is attached to."""
-    assert "knows publishing only" in state().slack("g", Dimension.DISPATCH_BYTES)
+    """Groups that nothing is attached to, of either class."""
+    assert "no namespace is attached" in state().slack("other", Dimension.DISPATCH_BYTES)
     assert "no namespace is attached" in state().slack("other", Dimension.PUBLISH_BYTES)
+
+
+def test_the_slack_of_a_dispatch_limit_names_the_topics_that_hold_it() -> None:
+    """None of a unit that is not limited."""
+    steering = Steering()
+    steering.set_attachments(Attachments({}, {"t/n": "g"}))
+    steering.set_limits("g", Rates(dispatch_messages=200))
+    dispatch = DispatchSteering(steering)
+    dispatch.poll([TopicCount("t/n", "persistent://t/n/a", consumers=1)], S, S)
+    dispatch.found("persistent://t/n/a", NO_RATE, TopicDispatchRate(200), S)
+    dispatch.poll([TopicCount("t/n", "persistent://t/n/a", consumers=1)], S, 2 * S)
+    health = TopicHealth(True, "", 1, 0)
+    shown = NativeState("u", 1, "", 0, False, health, 1, 0.5, steering.views(), ())
+    assert shown.groups[0].dispatch == (200, None)
+    assert "rates of 1 topics hold it" in shown.slack("g", Dimension.DISPATCH_MESSAGES)
+    assert "Not held back" in shown.slack("g", Dimension.DISPATCH_BYTES)
 
 
 def test_behind_a_gate_nothing_is_the_brokers() -> None:

@@ -18,6 +18,7 @@ from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Catalogue, Versioned
+from tests.memory.native import MemoryDispatchPolicies
 from tests.native.shell.test_upkeep import Clock, Pulsar, S
 
 _TURNS = 50
@@ -70,6 +71,7 @@ class World:
             self.steering,
             self.topic,
             Pulsar(),
+            MemoryDispatchPolicies(),
             Counters(),
             self.clock,
             poll_s=0,
@@ -172,7 +174,7 @@ async def test_a_sidecar_that_stops_writes_no_more_and_keeps_nobody_waiting() ->
 
 
 def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
-    """Dispatch, and publishing below Pulsar's least quota at each broker; behind a gate, none."""
+    """Below Pulsar's least rate at each broker; behind a gate, none."""
     for behind_gate in (False, True):
         native = World(behind_gate=behind_gate).native
         native.members_changed((Member("broker-1", 1), Member("broker-2", 2)))
@@ -181,14 +183,14 @@ def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
             catalogue(
                 g=Rates(publish_messages=0),
                 few=Rates(publish_messages=3, publish_bytes=4),
-                out=Rates(dispatch_messages=9),
+                out=Rates(dispatch_messages=1),
                 fine=fine,
             )
         )
         told = {found.code: found.text for found in native.conditions(0)}
         assert (NOT_NATIVE in told) is not behind_gate
         if not behind_gate:
-            assert "dispatch of out" in told[NOT_NATIVE]
+            assert "dispatch of out below 2" in told[NOT_NATIVE]
             assert "publishing of few below 4" in told[NOT_NATIVE]
             assert "publishing of g below 4" in told[NOT_NATIVE]
             assert "fine" not in told[NOT_NATIVE]
@@ -199,7 +201,7 @@ def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
 def test_what_is_in_the_way_is_shown_as_a_condition_with_a_remedy_of_its_own() -> None:
     """Limits that no broker can hold are left out: they are as their operator set them."""
     native = World().native
-    limits = Rates(publish_messages=700, dispatch_messages=9)
+    limits = Rates(publish_messages=700, dispatch_messages=0)
     strictly = ResourceGroup("g", limits, overshoot_policy="strict")
     native.catalogue_changed(Catalogue({"g": Versioned(strictly, 1)}))
     found = {each.subject: each for each in native.inexact(0)}

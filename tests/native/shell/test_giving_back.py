@@ -13,7 +13,7 @@ from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell import giving_back
 from coordinator.native.shell.giving_back import GivingBack
 from coordinator.ports import Catalogue, InUse, Versioned
-from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin
+from tests.memory.native import MemoryDispatchPolicies, MemoryEntryTopics, MemoryNativeAdmin
 
 BOTH = name_of(("g", "all"))
 
@@ -30,7 +30,8 @@ class World:
         self.admin.groups = {"t/n": BOTH, "t/free": "all", "u/theirs": "theirs"}
         self.heard: list[Statement] = []
         self.topics.watch(self.heard.append)
-        self.back = GivingBack(self.admin, self.topics.open("off"), "")
+        self.policies = MemoryDispatchPolicies("t/n", "t/free", "u/theirs")
+        self.back = GivingBack(self.admin, self.policies, self.topics.open("off"), "")
         groups = {
             "g": ResourceGroup("g", Rates(publish_messages=3_000)),
             "all": ResourceGroup("all", Rates(publish_bytes=100)),

@@ -10,6 +10,7 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.native.engine.conditions import TRANSPORT, Observed
 from coordinator.native.engine.counting import CounterReading, NamespaceCount, TopicCount
+from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.native.engine.steering import Steering
@@ -196,7 +197,14 @@ async def test_topics_that_a_broker_loaded_early_are_attached_again_once_it_name
     world.steering.set_attachments(Attachments({}, {"t/n": "g", "t/free": "g"}))
     await world.after(0)
     await world.after(1)
-    polling = Polling(Answers(10.0, 20.0), world.steering, world.seen, world.clock, 0.5)
+    polling = Polling(
+        Answers(10.0, 20.0),
+        world.steering,
+        DispatchSteering(world.steering),
+        world.seen,
+        world.clock,
+        0.5,
+    )
     for _ in range(2):
         await polling.poll()
     world.pulsar.writes.clear()
@@ -233,7 +241,14 @@ async def test_a_broker_has_started_when_its_process_is_another_or_was_not_there
     """Pulsar answers 500 now and then while subscriptions come and go: that is no start."""
     world = World()
     await world.after(0)
-    polling = Polling(Answers(*answers), world.steering, world.seen, world.clock, 0.5)
+    polling = Polling(
+        Answers(*answers),
+        world.steering,
+        DispatchSteering(world.steering),
+        world.seen,
+        world.clock,
+        0.5,
+    )
     expected = []
     for _ in answers:
         await polling.poll()

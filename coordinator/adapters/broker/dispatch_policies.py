@@ -1,0 +1,108 @@
+"""Dispatch rates of topics and namespaces, by the own broker's admin REST.
+
+A broker answers for the topics that it serves, and names the one to ask for all others; that one is asked
+with the same token. A rate that is replaced is kept as a *property* of the topic or the namespace: Pulsar
+stores properties durably, shows them with its own tools, and deletes them with their owner.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+
+from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in, names_in
+from coordinator.adapters.broker.web_service import asked, said
+from coordinator.core.topics import TopicName
+from coordinator.ports import BrokerUnreachable, NotFound
+from coordinator.wire.documents import validate_name
+
+PROPERTY: Final = "pulsar-quota-dispatch-rate"
+"""The property that holds the rate which an operator had set."""
+
+_REDIRECTS: Final = (301, 302, 307, 308)
+_REDIRECTS_MAX: Final = 3
+"""To the owner, by way of a broker that is asked who that is."""
+
+
+class HttpDispatchPolicies(HttpInventory):
+    """`coordinator.native.engine.outside.DispatchPolicies` over HTTP; arguments as `HttpInventory`."""
+
+    async def rate(self, owner: str) -> str:
+        """See `DispatchPolicies`."""
+        return (await self._answer("GET", f"{_path(owner)}/dispatchRate")).text.strip()
+
+    async def set_rate(self, owner: str, body: str) -> None:
+        """See `DispatchPolicies`."""
+        path = f"{_path(owner)}/dispatchRate"
+        if body:
+            await self._answer("POST", path, json.loads(body))
+        else:
+            await self._answer("DELETE", path)
+
+    async def kept(self, owner: str) -> str | None:
+        """See `DispatchPolicies`."""
+        answer = await self._answer("GET", f"{_path(owner)}/properties")
+        found = json_in(answer) if answer.text.strip() else {}
+        value = found.get(PROPERTY) if isinstance(found, dict) else None
+        return value if isinstance(value, str) else None
+
+    async def keep(self, owner: str, text: str | None) -> None:
+        """See `DispatchPolicies`."""
+        path = f"{_path(owner)}/properties"
+        if text is not None:
+            await self._answer("PUT", path, {PROPERTY: text})
+        elif "://" in owner:
+            await self._answer("DELETE", f"{path}?key={PROPERTY}")
+        else:
+            await self._answer("DELETE", f"{_path(owner)}/property/{PROPERTY}")
+
+    async def partitions(self, topic: str) -> int:
+        """See `DispatchPolicies`."""
+        answer = await self._answer("GET", f"{_path(topic)}/partitions")
+        found = json_in(answer)
+        number = found.get("partitions") if isinstance(found, dict) else None
+        if not isinstance(number, int):
+            raise BrokerUnreachable(f"{said(answer)}: no number of partitions")
+        return number
+
+    async def topics(self, namespace: str) -> Sequence[str]:
+        """See `DispatchPolicies`."""
+        path = "/persistent/{}/{}".format(*_parts(namespace))
+        single = names_in(await self._answer("GET", path))
+        partitioned = names_in(await self._answer("GET", f"{path}/partitioned"))
+        parsed = (TopicName.parse(name) for name in (*single, *partitioned))
+        return tuple(dict.fromkeys(str(name.whole) for name in parsed if name is not None))
+
+    async def _answer(
+        self, method: str, path: str, body: Mapping[str, object] | None = None
+    ) -> httpx.Response:
+        """Return the answer of the broker that is responsible."""
+        answer = await self._request(method, path, body)
+        for _ in range(_REDIRECTS_MAX):
+            if answer.status_code not in _REDIRECTS:
+                break
+            answer = await asked(self._client, method, answer.headers.get("location", ""), body)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise NotFound(said(answer))
+        if answer.status_code in _REDIRECTS:
+            raise BrokerUnreachable(f"{said(answer)}: sent on too often")
+        return accepted(answer)
+
+
+def _path(owner: str) -> str:
+    if "://" not in owner:
+        return "/namespaces/{}/{}".format(*_parts(owner))
+    name = TopicName.parse(owner)
+    if name is None:
+        raise ValueError(f"{owner!r} is no topic name")
+    local_name = quote(name.local_name, safe="")
+    return f"/{name.domain}/{name.tenant}/{name.namespace}/{local_name}"
+
+
+def _parts(namespace: str) -> tuple[str, str]:
+    tenant, _, local = namespace.partition("/")
+    return validate_name(tenant), validate_name(local)

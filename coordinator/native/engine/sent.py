@@ -1,0 +1,138 @@
+"""The rate at which the consumers of each topic here are sent messages, by the broker's counters.
+
+A topic that uses its rate up is sent a second of it at once, and then nothing until the next one (seen
+on 4.2.4), and batches are sent in larger lumps still. So a poll is taken for a second at least, and the
+rate is that of the last `_WINDOW_NS` where that is more. Partitions are counted one by one: they are
+known by the name of their topic, whose policy they share.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.topics import TopicName
+from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.entries import Amounts
+
+_WINDOW_NS: Final = 2 * NANOS_PER_SECOND
+_POLLS_MAX: Final = 32
+_NAMES_KEPT: Final = 20_000
+
+
+class _Partition:
+    """One topic without partitions, or one partition."""
+
+    __slots__ = ("_last", "_polls", "consumers")
+
+    def __init__(self, count: TopicCount) -> None:
+        self._last = count
+        self._polls: deque[tuple[int, int, int]] = deque(maxlen=_POLLS_MAX)
+        self.consumers = count.consumers
+
+    def count(self, now: TopicCount, elapsed_ns: int) -> None:
+        """Take its counters, which start from 0 when the topic is loaded."""
+        before, self._last, self.consumers = self._last, now, now.consumers
+        began_anew = now.out_messages < before.out_messages
+        messages = now.out_messages - (0 if began_anew else before.out_messages)
+        size = now.out_bytes - (0 if began_anew else before.out_bytes)
+        self._polls.append((messages, max(0, size), elapsed_ns))
+        while sum(each[2] for each in self._polls) - self._polls[0][2] >= _WINDOW_NS:
+            self._polls.popleft()
+
+    @property
+    def last(self) -> Amounts:
+        """The amounts that were sent between the last two polls."""
+        return Amounts(*self._polls[-1][:2]) if self._polls else Amounts()
+
+    @property
+    def rate(self) -> Amounts:
+        """The rate, per second: of the window, or of the last poll if that alone is more."""
+        if not self._polls:
+            return Amounts()
+        over_ns = max(NANOS_PER_SECOND, sum(each[2] for each in self._polls))
+        last_ns = max(NANOS_PER_SECOND, self._polls[-1][2])
+        messages, size = (
+            max(
+                sum(each[unit] for each in self._polls) * NANOS_PER_SECOND // over_ns,
+                self._polls[-1][unit] * NANOS_PER_SECOND // last_ns,
+            )
+            for unit in (0, 1)
+        )
+        return Amounts(messages, size)
+
+
+class SentByTopic:
+    """The topics of some namespaces at this broker, as of the last poll."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[str, _Partition] = {}
+        #: By namespace, the topics that are loaded here; of each the names of its partitions here.
+        self._loaded: dict[str, dict[str, list[str]]] = {}
+        self._uses: dict[str, dict[str, Mapping[str, Amounts]]] = {}
+
+    def poll(
+        self, counts: Iterable[TopicCount], namespaces: Container[str], elapsed_ns: int
+    ) -> None:
+        """Take a poll of the broker's counters; topics of other namespaces are not kept."""
+        kept: dict[str, _Partition] = {}
+        self._loaded = {}
+        for count in counts:
+            topic = base_of(count.topic) if count.namespace in namespaces else ""
+            if not topic:
+                continue
+            self._loaded.setdefault(count.namespace, {}).setdefault(topic, []).append(count.topic)
+            known = self._partitions.get(count.topic)
+            if known is None:
+                known = _Partition(count)
+            else:
+                known.count(count, elapsed_ns)
+            kept[count.topic] = known
+        self._partitions = kept
+        self._uses = {name: dict(self._used(names)) for name, names in self._loaded.items()}
+
+    def is_parted(self, topic: str) -> bool:
+        """Return whether a topic that is loaded here has partitions."""
+        return topic not in self._partitions
+
+    def loaded(self, namespace: str) -> Iterable[str]:
+        """Return the topics of a namespace that are loaded here, with consumers or without."""
+        return self._loaded.get(namespace, {}).keys()
+
+    def uses(self, namespace: str) -> Mapping[str, Mapping[str, Amounts]]:
+        """Return what each topic with consumers is sent, per second, by the names of its partitions."""
+        return self._uses.get(namespace, {})
+
+    def last(self, topic: str) -> Mapping[str, Amounts]:
+        """Return what each partition of a topic was sent between the last two polls."""
+        names = self._loaded.get(namespace_of(topic), {}).get(topic, ())
+        return {name: self._partitions[name].last for name in names}
+
+    def _used(
+        self, topics: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[str, Mapping[str, Amounts]]]:
+        for topic, names in topics.items():
+            partitions = {name: self._partitions[name] for name in names}
+            rates = {name: each.rate for name, each in partitions.items() if each.consumers}
+            if rates:
+                yield topic, rates
+
+
+@lru_cache(_NAMES_KEPT)
+def base_of(topic: str) -> str:
+    """Return the topic whose policy a topic, or a partition, has; empty if it can have none.
+
+    Non-persistent topics have no dispatch limiter, and brokers' own topics no policies.
+    """
+    name = TopicName.parse(topic)
+    if name is None or name.domain != "persistent" or name.local_name.startswith("__"):
+        return ""
+    return str(name.whole)
+
+
+def namespace_of(topic: str) -> str:
+    """Return the namespace of a topic's full name, as ``tenant/namespace``."""
+    return topic.partition("://")[2].rpartition("/")[0]

@@ -1,0 +1,96 @@
+"""The bounds of one topic's dispatch rate: by its operator, its group, and other brokers' sidecars.
+
+*What an operator has set* for the topic, or as the default of its namespace, is the most that it gets.
+
+*Partitions* of a topic have one policy, and other brokers may serve some of them. Each sidecar lowers it
+to what its broker can give, so the least counts, and raises it with care:
+
+* to what each partition has if all of them share the group's limit of all brokers, at once, unless
+  another sidecar has ever lowered it: if all want more, that is the right rate;
+* beyond that by a quarter at a time, as far as its own part goes, and not before the others had the
+  time to lower it;
+* not at all for a while after another sidecar has lowered it: that is an *objection*. It counts twice as
+  long each time, since a rate that is raised and lowered again lets too much pass each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine.dispatch_rate import LEAST, NO_RATE, TopicDispatchRate, lower_of
+
+_OBJECTED_NS: Final = 10 * NANOS_PER_SECOND
+_OBJECTED_MAX_NS: Final = 640 * NANOS_PER_SECOND
+
+_STEP_PERMILLE: Final = 1250
+_STEP_NS: Final = 3 * NANOS_PER_SECOND
+"""The time in which another sidecar sees a rise, and that it costs more than its part, and lowers it."""
+
+
+@dataclass(slots=True)
+class TopicPolicy:
+    """The dispatch rate of a topic, as one sidecar knows it.
+
+    Args:
+        by_operator: the rate that an operator has set for it.
+        partitions: how many it has; 0 if it is not partitioned.
+        rate: as it was written or seen last; None if no sidecar has written one.
+        is_own: whether this sidecar wrote it.
+        changed_ns: when.
+        idle_since_ns: since when it has no consumers here; None if it has.
+    """
+
+    by_operator: TopicDispatchRate
+    partitions: int = 0
+    rate: TopicDispatchRate | None = None
+    is_own: bool = False
+    changed_ns: int = 0
+    idle_since_ns: int | None = None
+    _objection: TopicDispatchRate = NO_RATE
+    _objected_until_ns: int = 0
+    _objected_for_ns: int = 0
+
+    def most(
+        self, default: TopicDispatchRate, whole: TopicDispatchRate, now_ns: int
+    ) -> TopicDispatchRate:
+        """Return the highest rate that it may get.
+
+        Args:
+            default: that an operator has set for the topics of its namespace.
+            whole: the limit of its group for all brokers together.
+            now_ns: the time.
+        """
+        own = default if self.by_operator == NO_RATE else self.by_operator
+        if not self.partitions:
+            return own
+        if now_ns < self._objected_until_ns:
+            return lower_of(own, self._objection)
+        step = _STEP_PERMILLE if now_ns - self.changed_ns >= _STEP_NS else 1000
+        shares: list[int | None] = []
+        for limit, rate in zip(whole, self.rate or NO_RATE, strict=True):
+            equal = None if limit is None else max(LEAST, limit // self.partitions)
+            if equal is not None and rate is not None:
+                more = rate * step // 1000
+                equal = more if self._objected_for_ns else max(equal, more)
+            shares.append(equal)
+        return lower_of(own, TopicDispatchRate(*shares))
+
+    def written(self, rate: TopicDispatchRate, now_ns: int, *, is_own: bool) -> None:
+        """Take the news that a sidecar has written a rate, this one or another."""
+        self.rate, self.changed_ns, self.is_own = rate, now_ns, is_own
+
+    def seen(self, rate: TopicDispatchRate, now_ns: int) -> bool:
+        """Take the rate that it has now; tell whether another sidecar has written it."""
+        if self.rate is None or rate == self.rate:
+            return False
+        if lower_of(rate, self.rate) == rate:
+            twice_ns = min(2 * self._objected_for_ns, _OBJECTED_MAX_NS)
+            self._objected_for_ns = twice_ns or _OBJECTED_NS
+            self._objected_until_ns = now_ns + self._objected_for_ns
+            self._objection = rate
+        else:
+            self._objected_until_ns = 0
+        self.written(rate, now_ns, is_own=False)
+        return True

@@ -1,0 +1,320 @@
+"""The shell of dispatch limits: reads and writes the dispatch rates of topics and namespaces.
+
+What an operator has set is *kept* beside its topic or namespace before the first rate is written over it
+(`DispatchPolicies.keep`), so a sidecar that dies leaves nothing that cannot be undone. Where that was
+done, the rate of a topic is a sidecar's: another one that finds it, as after the topic has moved, goes on
+from there.
+
+The floor of a namespace is set by the first member, or by the next one if it is still wrong two seconds
+later. Where a namespace is limited no more, all its topics and its default get their former rates back
+in the same way.
+
+A topic's rate costs a request to its broker, and an event that each broker with topics of the namespace
+reads. So at most `_WRITES_PER_S` of a namespace are written in a second, falls first; rises of the same
+moment wait until those have been answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import structlog
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine.conditions import Observed
+from coordinator.native.engine.dispatch import DispatchSteering, Due
+from coordinator.native.engine.dispatch_rate import (
+    NO_RATE,
+    TopicDispatchRate,
+    body_of,
+    lower_of,
+    rate_in,
+)
+from coordinator.native.engine.outside import DispatchPolicies
+from coordinator.native.engine.sent import namespace_of
+from coordinator.ports import Clock, NotFound, PortError
+
+_EVERY_S: Final = 1.0
+_NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
+_LOOKED_AT_AGAIN_NS: Final = 30 * NANOS_PER_SECOND
+"""A namespace whose floor was right is read again after this time, in case others have changed it."""
+
+_SHARED_EVERY_NS: Final = NANOS_PER_SECOND
+_SHARED_AT_ONCE: Final = 16
+_TURN_NS: Final = 2 * NANOS_PER_SECOND
+_WRITES_PER_S: Final = 5
+_AT_ONCE: Final = 8
+
+_NOTHING_SET: Final = "none"
+"""Kept beside an owner for which an operator has set no rate."""
+
+_T = TypeVar("_T")
+
+log = structlog.get_logger(__name__)
+
+
+class Dispatching:
+    """Keeps the dispatch rates of topics and namespaces, for one sidecar.
+
+    Args:
+        dispatch: decides which rates.
+        policies: reads and writes them.
+        seen: takes the reason why they cannot be written.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self, dispatch: DispatchSteering, policies: DispatchPolicies, seen: Observed, clock: Clock
+    ) -> None:
+        self._dispatch = dispatch
+        self._policies = policies
+        self._seen = seen
+        self._clock = clock
+        #: This sidecar's place among the members; None while it is no member.
+        self.rank: int | None = None
+        self._namespaces_ns = self._shared_ns = -_LOOKED_AT_AGAIN_NS
+        #: When each limited namespace was last found right, and since when one is wrong.
+        self._right_ns: dict[str, int] = {}
+        self._wrong_ns: dict[str, int] = {}
+        #: The namespaces that were seen not to be limited, with nothing kept beside them.
+        self._free: set[str] = set()
+        #: The times of the last writes, by namespace.
+        self._written_ns: dict[str, deque[int]] = {}
+        self._shared_from = 0
+        #: Set when counters were read, or a limit has changed.
+        self.wanted = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run for ever; what fails is tried again."""
+        while True:
+            try:
+                await self.step()
+                self._seen.dispatch_error = ""
+            except (PortError, ValueError) as error:
+                if str(error) != self._seen.dispatch_error:
+                    log.warning("dispatch rates cannot be kept", reason=str(error))
+                self._seen.dispatch_error = str(error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY_S):
+                    await self.wanted.wait()
+            self.wanted.clear()
+
+    async def step(self) -> None:
+        """Write what is due now.
+
+        Raises:
+            PortError: the broker does not answer, or does not allow it.
+        """
+        if self._seen.facts is None or not self._seen.facts.topic_policies:
+            return
+        now_ns = self._clock.now_ns()
+        if now_ns - self._namespaces_ns >= _NAMESPACES_EVERY_NS:
+            self._namespaces_ns = now_ns
+            await self._look_at_namespaces(now_ns)
+        if now_ns - self._shared_ns >= _SHARED_EVERY_NS:
+            self._shared_ns = now_ns
+            await self._look_at_shared()
+        due = self._dispatch.due(now_ns)
+        unknown = [each.topic for each in due if not each.is_known][: 2 * _AT_ONCE]
+        if unknown:
+            await _at_once(self._adopt, unknown)
+            due = self._dispatch.due(self._clock.now_ns())  # by what was found
+        for chosen in self._in_order([each for each in due if each.is_known]):
+            await _at_once(self._write, chosen)
+        await _at_once(self._leave, self._dispatch.idle(now_ns))
+
+    # Topics.
+
+    def _in_order(self, due: Sequence[Due]) -> Iterable[Sequence[Due]]:
+        """Return what may be written now: falls, and then rises."""
+        now_ns = self._clock.now_ns()
+        falls: list[Due] = []
+        rises: list[Due] = []
+        for each in due:
+            written = self._written_ns.setdefault(namespace_of(each.topic), deque())
+            while written and now_ns - written[0] >= NANOS_PER_SECOND:
+                written.popleft()
+            if len(written) < _WRITES_PER_S:
+                written.append(now_ns)
+                (rises if each.rises else falls).append(each)
+        self._written_ns = {name: kept for name, kept in self._written_ns.items() if kept}
+        return falls, rises
+
+    async def _adopt(self, topic: str) -> None:
+        """Find out what an operator has set for a topic, and keep it."""
+        kept, present = await self._policies.kept(topic), await self._policies.rate(topic)
+        partitions = (
+            await self._policies.partitions(topic) if self._dispatch.is_parted(topic) else 0
+        )
+        if kept is None:
+            await self._policies.keep(topic, present or _NOTHING_SET)
+            by_operator, by_sidecar = _rate(present), None
+        else:
+            by_operator, by_sidecar = _rate(_former(kept)), _rate(present)
+        now_ns = self._clock.now_ns()
+        self._dispatch.found(topic, by_operator, by_sidecar, now_ns, partitions=partitions)
+
+    async def _write(self, due: Due) -> None:
+        await self._policies.set_rate(due.topic, body_of(due.rate))
+        self._dispatch.written(due.topic, due.rate, self._clock.now_ns())
+        log.debug("dispatch rate set", topic=due.topic, rate=due.rate)
+
+    async def _leave(self, topic: str) -> None:
+        """Give a topic that nothing consumes its former rate back."""
+        await give_back(self._policies, topic)
+        self._dispatch.forget(topic)
+
+    async def _look_at_shared(self) -> None:
+        """Read rates that other sidecars may have written, a few at a time."""
+        shared = self._dispatch.shared()
+        if not shared:
+            return
+        first = self._shared_from % len(shared)
+        self._shared_from += _SHARED_AT_ONCE
+        await _at_once(self._look_at, (*shared[first:], *shared[:first])[:_SHARED_AT_ONCE])
+
+    async def _look_at(self, topic: str) -> None:
+        rate = _rate(await self._policies.rate(topic))
+        self._dispatch.seen(topic, rate, self._clock.now_ns())
+
+    # Namespaces.
+
+    async def _look_at_namespaces(self, now_ns: int) -> None:
+        if self._dispatch.has_floors is None:
+            return
+        floors = self._dispatch.floors()
+        attached = self._dispatch.namespaces()
+        for namespace, floor in floors.items():
+            self._free.discard(namespace)
+            is_late = now_ns - self._right_ns.get(namespace, 0) >= _LOOKED_AT_AGAIN_NS
+            if is_late or self._is_off(namespace, floor):
+                await self._look_at_namespace(namespace, floor)
+        for namespace in (attached | self._right_ns.keys()) - floors.keys() - self._free:
+            await self._look_at_free(namespace)
+        self._free &= attached
+
+    def _is_off(self, namespace: str, floor: TopicDispatchRate) -> bool:
+        in_force = self._dispatch.floor(namespace)
+        if in_force is None:
+            return floor != NO_RATE or namespace not in self._right_ns
+        return not _is_near(in_force, lower_of(floor, self._dispatch.default(namespace)))
+
+    async def _look_at_namespace(self, namespace: str, floor: TopicDispatchRate) -> None:
+        try:
+            kept = await self._policies.kept(namespace)
+            present = await self._policies.rate(namespace)
+        except NotFound:
+            return
+        by_operator = present if kept is None else _former(kept)
+        self._dispatch.default_found(namespace, _rate(by_operator))
+        if floor == NO_RATE:
+            if kept is not None and self._is_turn(namespace):
+                await give_back(self._policies, namespace)
+            self._dispatch.floor_in_force(namespace, None)
+            self._right_ns[namespace] = self._clock.now_ns()
+            return
+        wanted = lower_of(floor, _rate(by_operator))
+        if kept is None or not _is_near(_rate(present), wanted):
+            self._dispatch.floor_in_force(namespace, None if kept is None else _rate(present))
+            if not self._is_turn(namespace):
+                return
+            if kept is None:
+                await self._policies.keep(namespace, by_operator or _NOTHING_SET)
+            await self._policies.set_rate(namespace, body_of(wanted))
+            log.info("default dispatch rate set", name=namespace, to=wanted)
+            present = body_of(wanted)
+        self._dispatch.floor_in_force(namespace, _rate(present))
+        self._note_right(namespace)
+
+    async def _look_at_free(self, namespace: str) -> None:
+        """Give a namespace that is limited no more its former rates back."""
+        try:
+            is_kept = await self._policies.kept(namespace) is not None
+        except NotFound:
+            is_kept = False
+        if is_kept:
+            if not self._is_turn(namespace):
+                return
+            await give_all_back(self._policies, namespace)
+            log.info("dispatch rates given back", name=namespace)
+        self._dispatch.floor_in_force(namespace, None)
+        self._note_right(namespace)
+        self._right_ns.pop(namespace, None)
+        self._free.add(namespace)
+
+    def _is_turn(self, namespace: str) -> bool:
+        now_ns = self._clock.now_ns()
+        wrong_ns = now_ns - self._wrong_ns.setdefault(namespace, now_ns)
+        return self.rank is not None and wrong_ns >= self.rank * _TURN_NS
+
+    def _note_right(self, namespace: str) -> None:
+        self._right_ns[namespace] = self._clock.now_ns()
+        self._wrong_ns.pop(namespace, None)
+
+
+async def give_back(policies: DispatchPolicies, owner: str) -> bool:
+    """Give an owner the rate back that an operator had set; tell whether any sidecar had replaced it."""
+    kept = await policies.kept(owner)
+    if kept is None:
+        return False
+    await policies.set_rate(owner, _former(kept))
+    await policies.keep(owner, None)
+    return True
+
+
+async def give_all_back(policies: DispatchPolicies, namespace: str) -> int:
+    """Give all topics of a namespace, and then its default, their former rates back; return how many.
+
+    Raises:
+        PortError: the broker does not answer, or does not allow it; what is left stays to be given back.
+    """
+    given = 0
+    topics = await policies.topics(namespace)
+    for first in range(0, len(topics), _AT_ONCE):
+        chosen = topics[first : first + _AT_ONCE]
+        given += sum(await asyncio.gather(*(_given_back(policies, topic) for topic in chosen)))
+    return given + await give_back(policies, namespace)
+
+
+async def _given_back(policies: DispatchPolicies, topic: str) -> bool:
+    try:
+        return await give_back(policies, topic)
+    except NotFound:
+        return False
+
+
+async def _at_once(call: Callable[[_T], Awaitable[None]], items: Sequence[_T]) -> None:
+    """Call for all items, some at a time; an owner that is gone is no failure, any other is raised."""
+    for first in range(0, len(items), _AT_ONCE):
+        calls = map(call, items[first : first + _AT_ONCE])
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, NotFound):
+                raise answer
+
+
+def _rate(body: str) -> TopicDispatchRate:
+    """Return the rate that a body stands for; one that is not understood bounds nothing."""
+    try:
+        return rate_in(body)
+    except ValueError:
+        return NO_RATE
+
+
+def _former(kept: str) -> str:
+    """Return what an operator had set, from what is kept of it."""
+    return "" if kept == _NOTHING_SET else kept
+
+
+def _is_near(rate: TopicDispatchRate, wanted: TopicDispatchRate) -> bool:
+    """Return whether a floor need not be written: each unit is within half and double."""
+    for one, other in zip(rate, wanted, strict=True):
+        if one is None or other is None:
+            if one != other:
+                return False
+        elif not other <= 2 * one <= 4 * other:
+            return False
+    return True

@@ -1,0 +1,215 @@
+"""Dispatch rates of topics and namespaces, kept by the sidecars of their brokers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
+from coordinator.native.engine.conditions import TRANSPORT, Observed
+from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.dispatch import DispatchSteering
+from coordinator.native.engine.dispatch_rate import TopicDispatchRate, body_of, rate_in
+from coordinator.native.engine.entries import NOTHING
+from coordinator.native.engine.outside import BrokerFacts
+from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.table import Statement
+from coordinator.native.shell.dispatching import Dispatching, give_all_back
+from coordinator.ports import BrokerUnreachable
+from tests.memory.native import MemoryDispatchPolicies
+from tests.native.shell.test_upkeep import Clock
+
+S = NANOS_PER_SECOND
+A, B, PARTED = "persistent://t/n/a", "persistent://t/n/b", "persistent://t/n/parted"
+BY_OPERATOR = json.dumps(
+    {
+        "dispatchThrottlingRateInMsg": 5_000,
+        "dispatchThrottlingRateInByte": -1,
+        "relativeToPublishRate": False,
+        "ratePeriodInSecond": 10,
+    }
+)
+
+
+class World:
+    """One of three sidecars, of a group with a dispatch limit of 600/s, of which it has 200."""
+
+    def __init__(self, rank: int | None = 0, *, topic_policies: bool = True) -> None:
+        self.clock, self.seen = Clock(), Observed()
+        self.policies = MemoryDispatchPolicies("t/n", A, B, PARTED)
+        self.steering = Steering()
+        self.limit(600, 200)
+        self.steering.set_attachments(Attachments({}, {"t/n": "g"}))
+        members = ("a", "b", "c")
+        self.steering.set_members(members)
+        for name in members:
+            self.steering.take(Statement(name, {"g": NOTHING}, name, name), self.clock.now)
+        self.seen.facts = BrokerFacts("a", 1, TRANSPORT, topic_policies)
+        self.dispatch = DispatchSteering(self.steering)
+        self.dispatching = Dispatching(self.dispatch, self.policies, self.seen, self.clock)
+        self.dispatching.rank = rank
+        self.sent: dict[str, int] = {}
+
+    def limit(self, whole: int | None, part: int | None) -> None:
+        """Of the cluster, and of this broker."""
+        self.steering.set_whole({"g": Rates(dispatch_messages=whole)})
+        self.steering.set_limits("g", Rates(dispatch_messages=part))
+
+    async def sends(self, *topics: str, seconds: int = 1, each: int = 1_000) -> None:
+        """Send to these topics' consumers at this rate; other topics have no consumers left."""
+        for _ in range(2 * seconds):
+            self.clock.now += S // 2
+            for topic in topics:
+                self.sent[topic] = self.sent.get(topic, 0) + each // 2
+            counts = [
+                TopicCount("t/n", topic, 0, 0, sent, sent, 0, int(topic in topics))
+                for topic, sent in self.sent.items()
+            ]
+            self.dispatch.poll(counts, S // 2, self.clock.now)
+            await self.dispatching.step()
+
+    def rate(self, owner: str) -> TopicDispatchRate:
+        """As Pulsar has it."""
+        return rate_in(self.policies.rates.get(owner, ""))
+
+
+async def test_the_floor_of_a_namespace_is_set_by_the_first_member() -> None:
+    """By the third one four seconds later, if it is still wrong; by none that is no member."""
+    for rank, seconds in ((0, 1), (2, 5)):
+        world = World(rank)
+        await world.sends(seconds=seconds)
+        assert world.rate("t/n") == TopicDispatchRate(10)
+        assert world.policies.texts["t/n"] == "none"
+    for other, seconds in ((2, 3), (None, 9)):
+        world = World(other)
+        await world.sends(seconds=seconds)
+        assert world.policies.rates == {}
+
+
+async def test_a_floor_is_written_again_once_it_is_far_off() -> None:
+    """A limit that is raised by half needs no write, one that is tripled does."""
+    world = World()
+    await world.sends(seconds=3)
+    world.limit(900, 200)
+    await world.sends(seconds=3)
+    assert world.rate("t/n") == TopicDispatchRate(10)
+    world.limit(1_800, 200)
+    await world.sends(seconds=3)
+    assert world.rate("t/n") == TopicDispatchRate(30)
+
+
+async def test_what_others_change_in_a_namespace_is_set_again() -> None:
+    """Within half a minute; what was there before the first write is what comes back."""
+    world = World()
+    await world.sends(seconds=3)
+    world.policies.rates["t/n"] = body_of(TopicDispatchRate(9_999))
+    await world.sends(seconds=33)
+    assert world.rate("t/n") == TopicDispatchRate(10)
+    assert world.policies.texts["t/n"] == "none"
+
+
+async def test_a_rate_is_kept_before_it_is_replaced() -> None:
+    """As the operator wrote it, which is the most that the topic gets: 500 a second."""
+    world = World()
+    world.limit(6_000, 2_000)
+    world.policies.rates[A] = BY_OPERATOR
+    await world.sends(A, B, seconds=4, each=5_000)
+    assert world.policies.texts[A] == BY_OPERATOR
+    assert world.policies.texts[B] == "none"
+    assert (world.rate(A).messages, world.rate(B).messages) == (500, 1_500)
+
+
+async def test_a_rate_that_cannot_be_written_is_tried_again() -> None:
+    """The rate that is kept is the one from before the first try."""
+    world = World()
+    await world.sends(seconds=3)
+
+    async def refuse(owner: str, body: str) -> None:
+        raise BrokerUnreachable(f"{owner} {body}")
+
+    world.policies.set_rate = refuse  # type: ignore[method-assign]
+    with pytest.raises(BrokerUnreachable):
+        await world.sends(A, seconds=2)
+    del world.policies.set_rate
+    await world.sends(A, seconds=2)
+    assert world.rate(A) == TopicDispatchRate(200)
+    assert world.policies.texts[A] == "none"
+
+
+async def test_a_topic_that_is_gone_stops_no_other() -> None:
+    """It was deleted between the poll and the request."""
+    world = World()
+    world.policies.owners.remove(A)
+    await world.sends(A, B, seconds=5)
+    assert world.rate(B).messages
+    assert A not in world.policies.rates
+
+
+async def test_writes_of_a_namespace_are_few_in_a_second() -> None:
+    """Forty topics that all want more at once have their rates eight seconds later."""
+    world = World()
+    topics = [f"persistent://t/n/many-{number}" for number in range(40)]
+    world.policies.owners |= set(topics)
+    await world.sends(seconds=3)
+    found = []
+    for _ in range(9):
+        await world.sends(*topics)
+        found.append(len(world.policies.rates) - 1)
+    assert found[1] - found[0] <= 6
+    assert found[-1] == 40
+
+
+async def test_a_topic_without_consumers_gets_its_rate_back() -> None:
+    """After a while, as consumers come and go."""
+    world = World()
+    world.policies.rates[A] = BY_OPERATOR
+    await world.sends(A, B, seconds=4)
+    await world.sends(B, seconds=9)
+    assert world.policies.rates[A] != BY_OPERATOR
+    await world.sends(B, seconds=3)
+    assert world.policies.rates[A] == BY_OPERATOR
+    assert A not in world.policies.texts
+
+
+async def test_what_is_limited_no_more_gets_its_rates_back() -> None:
+    """By the first member; topics that nothing consumes now, too, as a sidecar may have died."""
+    for rank in (0, 1):
+        world = World(rank)
+        world.policies.rates["t/n"] = BY_OPERATOR
+        await world.sends(A, B, seconds=5)
+        world.policies.texts[PARTED] = BY_OPERATOR
+        world.policies.rates[PARTED] = body_of(TopicDispatchRate(1))
+        world.limit(None, None)
+        await world.sends(seconds=5)
+        assert world.policies.rates == {"t/n": BY_OPERATOR, PARTED: BY_OPERATOR}
+        assert world.policies.texts == {}
+
+
+async def test_rates_are_left_alone_until_all_sidecars_are_known() -> None:
+    """A floor that was there before a restart is no more taken away than set."""
+    world = World()
+    world.steering.set_members(("a", "b", "c", "unheard"))
+    world.policies.rates["t/n"] = body_of(TopicDispatchRate(10))
+    world.policies.texts["t/n"] = "none"
+    await world.sends(seconds=20)
+    assert world.rate("t/n") == TopicDispatchRate(10)
+    await world.sends(seconds=15)
+    assert world.policies.rates == {}
+
+
+async def test_without_topic_policies_nothing_is_asked() -> None:
+    """A broker without them refuses each request."""
+    world = World(topic_policies=False)
+    await world.sends(A, seconds=5)
+    assert (world.policies.rates, world.policies.texts) == ({}, {})
+
+
+async def test_giving_back_tells_how_many_rates_it_were() -> None:
+    """A second time, none."""
+    policies = MemoryDispatchPolicies("t/n", A, B)
+    policies.texts |= {"t/n": BY_OPERATOR, A: "none"}
+    policies.rates |= {A: body_of(TopicDispatchRate(1)), B: BY_OPERATOR}
+    assert await give_all_back(policies, "t/n") == 2
+    assert policies.rates == {"t/n": BY_OPERATOR, B: BY_OPERATOR}
+    assert await give_all_back(policies, "t/n") == 0
