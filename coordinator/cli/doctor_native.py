@@ -180,6 +180,10 @@ def _examined(broker: _Broker, token_file: Path | None) -> Iterator[Finding]:
         yield wrong("broker", f"{broker.url} reports its use in no name: {error}", fix)
         return
     yield _reading(broker, facts)
+    if not facts.topic_policies:
+        text = f"{broker.url} gives topics no policies, so no limit of dispatch would be held"
+        fix = "Set topicLevelPoliciesEnabled=true in its broker.conf, if groups are to limit dispatch."
+        yield note("dispatch", text, fix)
     if not _zookeeper(broker.told):
         fix = "Name an ensemble as zookeeper_servers, the same one for all sidecars."
         yield note(

@@ -17,7 +17,12 @@ from coordinator.config import Config, ConfigError
 
 _WITHIN_S = 20.0
 
-app = typer.Typer(no_args_is_help=True, help="Enforcement by Pulsar's own limiter, without a gate.")
+_GIVEN_BACK_WITHIN_S = 900.0
+"""Some hundred topics a second get their dispatch rates back."""
+
+app = typer.Typer(
+    no_args_is_help=True, help="Enforcement by Pulsar's own limiters, without a gate."
+)
 
 
 @app.command()
@@ -32,6 +37,10 @@ def show(context: typer.Context) -> None:
     echo(f"path {found['path']}, as {found['serviceUrl'] or 'an unknown broker'}")
     for group in found["groups"]:
         echo(f"{group['name']}: entry {group['entry']}, rest {group['rest']}")
+        if group["dispatchTopics"]:
+            echo(
+                f"  dispatch {group['dispatch']}, by the rates of {group['dispatchTopics']} topics"
+            )
     for condition in found["conditions"]:
         echo(f"{condition['code']}: {condition['text']}\n  -> {condition['fix']}")
 
@@ -54,7 +63,8 @@ def off(
         raise WrongUse(str(error)) from error
     except TimeoutError as error:
         raise CommandFailed(
-            f"ZooKeeper or the broker did not answer in {_WITHIN_S:g} s."
+            f"ZooKeeper or the broker did not answer in {_WITHIN_S:g} s, or not all is given back in "
+            f"{_GIVEN_BACK_WITHIN_S:g} s."
         ) from error
     if session_of(context).as_json:
         print_json({"done": done})
@@ -71,7 +81,7 @@ async def _off(config: Config) -> list[str]:
     from coordinator.ports import PortError  # noqa: PLC0415
     from coordinator.runtime.release import RELEASE  # noqa: PLC0415
 
-    async with AsyncExitStack() as stack, asyncio.timeout(_WITHIN_S):
+    async with AsyncExitStack() as stack, asyncio.timeout(_WITHIN_S) as within:
         session = factories.session(config)
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
         admin = await stack.enter_async_context(factories.native_admin(config))
@@ -86,6 +96,7 @@ async def _off(config: Config) -> list[str]:
         try:
             # A client of Pulsar that is closed while it connects keeps this process from its end.
             await giving_back.check_that_none_is_alive()
+            within.reschedule(asyncio.get_running_loop().time() + _GIVEN_BACK_WITHIN_S)
             stack.push_async_callback(topic.stop)
             await topic.start()
             return await giving_back.run()

@@ -39,9 +39,10 @@ class Config:
         broker_id: this broker's name among the sidecars; unique in the cluster.
         gate_listen: host:port where clients connect: the broker's advertised external listener.
         gate_upstream: host:port of the broker's own bind address for that listener.
-        enforcement_path: who holds traffic back: gate is this sidecar's gate; native is Pulsar's own
-            limiter in the broker, steered, with no gate and no gate_* keys (publishing only); gate+native
-            is a gate, and the broker's limiter a little above it for what goes round the gate.
+        enforcement_path: who holds traffic back: gate is this sidecar's gate; native is the broker's own
+            limiters, steered, with no gate and no gate_* keys (publish and dispatch limits of groups);
+            gate+native is a gate, and the broker's limiter of publishing a little above it for what goes
+            round the gate.
         native_margin: by how much the groups' records in Pulsar, and behind a gate the broker's own part,
             are above the limits, so that brokers leave gates alone: 0.2 is 20 %. -1 is 0.2 with
             gate+native and 0 with native; where both are used, set it on all sidecars alike.

@@ -1,4 +1,6 @@
-"""Enforcement by the broker's own limiter, steered; nothing stands in the data path.
+"""Enforcement by the broker's own limiters, steered; nothing stands in the data path.
+
+*Publishing* is held by the limiter of resource groups, *dispatch* by the dispatch rates of topics.
 
 Pulsar's brokers split a resource group's limit by the usage that each of them last reported::
 
@@ -30,7 +32,12 @@ overflow              sees that more passes than the limiter would let
 rest                  the difference to the record, so that no quota is scaled up
 standing_in           the entries for brokers whose own sidecar does not write
 group                 one native group at this broker, with its pace and its trim
+sent                  the rate at which each topic's consumers are sent messages
+topic_rates           a local limit of dispatch -> rates of topics, in few writes
+topic_policy          the bounds of one topic's rate: by its operator, and by other brokers' sidecars
+dispatch              all dispatch limits at this broker: floors, topics, partitions
 steering              all of these as one state, told the time
 actuator              the shell: topic, admin REST, counters; the gate's ports
+dispatching           the shell of dispatch: reads, keeps, writes and gives back rates
 ====================  ==============================================================================
 """

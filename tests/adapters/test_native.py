@@ -173,6 +173,8 @@ def test_the_name_that_a_broker_reports_in(listeners: str, internal: str, url: s
         "resourceUsageTransportPublishIntervalInSecs": "60",
     }
     assert facts_in(body) == BrokerFacts(url, 60, "")
+    without = facts_in(body | {"topicLevelPoliciesEnabled": "false"})
+    assert without == BrokerFacts(url, 60, "", topic_policies=False)
 
 
 def test_a_broker_without_a_plain_port_reports_in_no_name() -> None:

@@ -116,6 +116,15 @@ def test_a_broker_that_cannot_be_steered_is_told_with_the_lines_that_it_lacks(
     ]
 
 
+def test_a_broker_whose_topics_have_no_policies_is_told(examine: Examine) -> None:
+    """Publishing is held all the same."""
+    told = TOLD | {"topicLevelPoliciesEnabled": "false"}
+    code, findings = examine(Cluster(runtime=told))
+    (found,) = of(findings, "dispatch")
+    assert (code, found["level"]) == (0, "note")
+    assert "topicLevelPoliciesEnabled" in found["fix"]
+
+
 def test_brokers_on_one_host_are_told_apart_by_their_ports(examine: Examine) -> None:
     """As sidecars must have names of their own."""
     _, findings = examine(Cluster(brokers=["h:8080", "h:8081", "i:8080"]))

@@ -12,6 +12,7 @@ from typing import Any
 import pulsar
 import pytest
 
+from coordinator.adapters.broker.dispatch_policies import PROPERTY
 from deploy.local.topics import path_of
 from tests.integration.native_world import Native, opened
 from tests.integration.sliding import Counted, sliding
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
 LIMIT = 600
 NAMESPACE = "native/sent"
-BACKLOG = 40_000
+BACKLOG = 30_000
 WINDOW_S = 10
 SET = {
     "dispatchThrottlingRateInMsg": 50,
@@ -160,8 +161,7 @@ def test_a_dispatch_limit_is_shared_by_brokers_and_follows_consumers(sent: Sent)
             sent.comes_to(dict.fromkeys(topics, LIMIT / 3), within=0.03)
             sent.limit(LIMIT // 2)
             sent.comes_to(dict.fromkeys(topics, LIMIT / 6), within=0.03)
-            sent.limit(LIMIT)
-            sent.comes_to(dict.fromkeys(topics, LIMIT / 3), within=0.03)
+        sent.limit(LIMIT)
         sent.comes_to(dict.fromkeys(topics[:2], LIMIT / 2), within=0.03)
     eventually(lambda: [sent.rate_of(topic) for topic in topics] == [None] * 3, "no rate is left")
 
@@ -203,6 +203,22 @@ def test_a_topic_that_moves_keeps_to_the_limit(sent: Sent) -> None:
         sent.comes_to({topic: LIMIT}, within=0.03)
         sent.native.topics.move(topic, sent.native.brokers["broker-3"])
         sent.comes_to({topic: LIMIT}, within=0.03)
+
+
+def test_a_tenant_that_changes_rates_and_texts_gets_no_more(sent: Sent) -> None:
+    """A lifted rate is taken down again, and a text that is no rate stops no topic."""
+    topics = sent.native.topics.one_for_each_broker(NAMESPACE, "lifted", "persistent")
+    lifted, other = topics["broker-1"], topics["broker-2"]
+    sent.fill([lifted, other], BACKLOG)
+    with sent.consumed(lifted, other):
+        sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
+        sent.set_rate(lifted, SET | {"dispatchThrottlingRateInMsg": 100_000})
+        for owner in (f"namespaces/{NAMESPACE}", path_of(other)):
+            path = f"/admin/v2/{owner}/properties"
+            sent.native.topics.ask("PUT", path, {PROPERTY: "[no rate"})
+        sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
+    eventually(lambda: sent.rate_of(other) is None, "no rate is left")
+    assert sent.rate_of(lifted) == SET | {"dispatchThrottlingRateInMsg": 100_000}
 
 
 def test_what_an_operator_has_set_is_kept_and_comes_back(sent: Sent) -> None:

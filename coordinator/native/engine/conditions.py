@@ -68,6 +68,8 @@ class Observed:
         uncounted: namespaces with topics that the broker's metrics do not count readably.
         foreign: namespaces that Pulsar has in a group which is not known here, and that group.
         cannot: limits that a broker cannot enforce.
+        lists_topics: whether the broker's metrics list topics, and not namespaces alone.
+        limits_dispatch: whether any group has a limit of dispatch.
         strict: groups under the strict policy, which is not kept here.
     """
 
@@ -87,6 +89,8 @@ class Observed:
     uncounted: tuple[str, ...] = ()
     foreign: dict[str, str] = field(default_factory=dict)
     cannot: tuple[str, ...] = ()
+    lists_topics: bool = True
+    limits_dispatch: bool = False
     strict: tuple[str, ...] = ()
 
 
@@ -174,7 +178,11 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
 
 
 def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[NativeCondition]:
-    if not facts.topic_policies:
+    if seen.limits_dispatch and not seen.lists_topics:
+        text = "the broker's metrics list no topics, so no limit of dispatch is held"
+        fix = "set exposeTopicLevelMetricsInPrometheus=true in broker.conf"
+        yield NativeCondition("topics", text, fix)
+    if seen.limits_dispatch and not facts.topic_policies:
         text = "topics have no policies, so no limit of dispatch is held"
         fix = "set topicLevelPoliciesEnabled=true in broker.conf"
         yield NativeCondition("policies", text, fix)

@@ -55,6 +55,9 @@ _WANTS_PERMILLE: Final = 1100
 _MIXED_FOR_NS: Final = 30 * NANOS_PER_SECOND
 """After this time it is believed that a live sidecar has a gate, or does not write for its broker."""
 
+_MISSING_NS: Final = 60 * NANOS_PER_SECOND
+"""A topic that has no policy is asked for again after this time."""
+
 _POLICIES_MAX: Final = 10_000
 """Topics with a rate of their own; more keep the floor."""
 
@@ -96,6 +99,8 @@ class DispatchSteering:
         #: The namespaces' defaults: by their operators, and as they are in force.
         self._defaults: dict[str, TopicDispatchRate] = {}
         self._floors: dict[str, TopicDispatchRate] = {}
+        #: When topics were found to have no policy.
+        self._missing_ns: dict[str, int] = {}
         self._mixed_since_ns: int | None = None
         #: Whether topics may have floors; None until the sidecars of all brokers are known.
         self.has_floors: bool | None = None
@@ -160,15 +165,23 @@ class DispatchSteering:
             known.written(rate, now_ns, is_own=True)
             self._note_rate(topic, rate, now_ns)
 
-    def seen(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> None:
-        """Take the rate that a topic with partitions has now: another sidecar may have written it."""
+    def seen(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> bool:
+        """Take the rate that a topic has now; tell whether an operator has just set it."""
         known = self._policies.get(topic)
-        if known is None or not known.seen(rate, now_ns):
-            return
-        if rate == NO_RATE:
+        if known is None or known.rate in (None, rate):
+            return False
+        if known.partitions and rate == NO_RATE:
             self.forget(topic)  # it went back to the floor, as its consumers left
-        else:
-            self._note_rate(topic, rate, now_ns)
+            return False
+        by_operator = known.seen(rate, now_ns)
+        self._note_rate(topic, rate, now_ns)
+        return by_operator
+
+    def missing(self, topic: str, now_ns: int) -> None:
+        """Take the news that a topic has no policy, as one that is only named like a partition."""
+        if len(self._missing_ns) >= _POLICIES_MAX:
+            del self._missing_ns[next(iter(self._missing_ns))]
+        self._missing_ns[topic] = now_ns
 
     def forget(self, topic: str) -> None:
         """Forget a topic that this broker serves no more, or that has its former rate again."""
@@ -225,9 +238,16 @@ class DispatchSteering:
             if policy.idle_since_ns is not None and now_ns - policy.idle_since_ns >= _IDLE_NS
         )
 
-    def shared(self) -> tuple[str, ...]:
-        """Return the topics with partitions that have a rate."""
-        return tuple(name for name, each in self._policies.items() if each.partitions and each.rate)
+    def written_topics(self) -> tuple[str, ...]:
+        """Return the topics that a sidecar has written a rate for."""
+        return tuple(name for name, each in self._policies.items() if each.rate is not None)
+
+    def suspects(self) -> list[str]:
+        """Return the topics that are sent far more than their rates: others may have written these."""
+        found = {
+            topic: None for each in self._rates.values() for rates in each for topic in rates.over()
+        }
+        return [topic for topic in found if topic in self._policies]
 
     # Within.
 
@@ -305,7 +325,7 @@ class DispatchSteering:
         self, groups: GroupSet, all_rates: tuple[TopicRates, TopicRates], now_ns: int
     ) -> Iterator[Due]:
         parts = self._parts[groups]
-        uses, by_floors = self._uses_of(groups)
+        uses, by_floors = self._uses_of(groups, now_ns)
         most = {topic: self._most(topic, groups, now_ns) for topic in uses}
         shared = {t for t in uses if (known := self._policies.get(t)) and known.partitions}
         decided: list[dict[str, int]] = [{}, {}]
@@ -339,14 +359,17 @@ class DispatchSteering:
                 rises = present is None or lower_of(rate, present) != rate
                 yield Due(topic, rate, rises, policy is not None)
 
-    def _uses_of(self, groups: GroupSet) -> tuple[dict[str, Mapping[str, Amounts]], Amounts]:
+    def _uses_of(
+        self, groups: GroupSet, now_ns: int
+    ) -> tuple[dict[str, Mapping[str, Amounts]], Amounts]:
         """Return the uses of topics that have or need rates of their own, and the sum of all others'."""
         uses: dict[str, Mapping[str, Amounts]] = {}
         messages = size = 0
         for namespace in self._namespaces.get(groups, ()):
             floor = self._floors.get(namespace)
             for topic, each in self._sent.uses(namespace).items():
-                has_room = len(self._policies) < _POLICIES_MAX
+                is_missing = now_ns - self._missing_ns.get(topic, -_MISSING_NS) < _MISSING_NS
+                has_room = len(self._policies) < _POLICIES_MAX and not is_missing
                 needs_one = has_room and _outgrows(each, floor, self._parts[groups])
                 if topic in self._policies or needs_one:
                     uses[topic] = each

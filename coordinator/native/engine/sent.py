@@ -16,7 +16,7 @@ from typing import Final
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.topics import TopicName
 from coordinator.native.engine.counting import TopicCount
-from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.entries import NOTHING, Amounts
 
 _WINDOW_NS: Final = 2 * NANOS_PER_SECOND
 _POLLS_MAX: Final = 32
@@ -26,11 +26,13 @@ _NAMES_KEPT: Final = 20_000
 class _Partition:
     """One topic without partitions, or one partition."""
 
-    __slots__ = ("_last", "_polls", "consumers")
+    __slots__ = ("_bytes", "_last", "_messages", "_over_ns", "_polls", "consumers")
 
     def __init__(self, count: TopicCount) -> None:
         self._last = count
         self._polls: deque[tuple[int, int, int]] = deque(maxlen=_POLLS_MAX)
+        #: The sums of these polls.
+        self._messages = self._bytes = self._over_ns = 0
         self.consumers = count.consumers
 
     def count(self, now: TopicCount, elapsed_ns: int) -> None:
@@ -38,31 +40,39 @@ class _Partition:
         before, self._last, self.consumers = self._last, now, now.consumers
         began_anew = now.out_messages < before.out_messages
         messages = now.out_messages - (0 if began_anew else before.out_messages)
-        size = now.out_bytes - (0 if began_anew else before.out_bytes)
-        self._polls.append((messages, max(0, size), elapsed_ns))
-        while sum(each[2] for each in self._polls) - self._polls[0][2] >= _WINDOW_NS:
-            self._polls.popleft()
+        size = max(0, now.out_bytes - (0 if began_anew else before.out_bytes))
+        polls = self._polls
+        while polls and (
+            self._over_ns + elapsed_ns - polls[0][2] >= _WINDOW_NS or len(polls) == _POLLS_MAX
+        ):
+            old_messages, old_size, old_ns = polls.popleft()
+            self._messages -= old_messages
+            self._bytes -= old_size
+            self._over_ns -= old_ns
+        polls.append((messages, size, elapsed_ns))
+        self._messages += messages
+        self._bytes += size
+        self._over_ns += elapsed_ns
 
     @property
     def last(self) -> Amounts:
         """The amounts that were sent between the last two polls."""
-        return Amounts(*self._polls[-1][:2]) if self._polls else Amounts()
+        return Amounts(*self._polls[-1][:2]) if self._polls else NOTHING
 
     @property
     def rate(self) -> Amounts:
         """The rate, per second: of the window, or of the last poll if that alone is more."""
-        if not self._polls:
-            return Amounts()
-        over_ns = max(NANOS_PER_SECOND, sum(each[2] for each in self._polls))
-        last_ns = max(NANOS_PER_SECOND, self._polls[-1][2])
-        messages, size = (
+        if not self._messages:
+            return NOTHING
+        messages, size, elapsed_ns = self._polls[-1]
+        over_ns = max(NANOS_PER_SECOND, self._over_ns)
+        last_ns = max(NANOS_PER_SECOND, elapsed_ns)
+        return Amounts(
             max(
-                sum(each[unit] for each in self._polls) * NANOS_PER_SECOND // over_ns,
-                self._polls[-1][unit] * NANOS_PER_SECOND // last_ns,
-            )
-            for unit in (0, 1)
+                self._messages * NANOS_PER_SECOND // over_ns, messages * NANOS_PER_SECOND // last_ns
+            ),
+            max(self._bytes * NANOS_PER_SECOND // over_ns, size * NANOS_PER_SECOND // last_ns),
         )
-        return Amounts(messages, size)
 
 
 class SentByTopic:

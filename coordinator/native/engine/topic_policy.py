@@ -15,7 +15,8 @@ to what its broker can give, so the least counts, and raises it with care:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND
@@ -27,6 +28,8 @@ _OBJECTED_MAX_NS: Final = 640 * NANOS_PER_SECOND
 _STEP_PERMILLE: Final = 1250
 _STEP_NS: Final = 3 * NANOS_PER_SECOND
 """The time in which another sidecar sees a rise, and that it costs more than its part, and lowers it."""
+
+_WRITTEN_KEPT: Final = 4
 
 
 @dataclass(slots=True)
@@ -51,6 +54,7 @@ class TopicPolicy:
     _objection: TopicDispatchRate = NO_RATE
     _objected_until_ns: int = 0
     _objected_for_ns: int = 0
+    _written: deque[TopicDispatchRate] = field(default_factory=lambda: deque(maxlen=_WRITTEN_KEPT))
 
     def most(
         self, default: TopicDispatchRate, whole: TopicDispatchRate, now_ns: int
@@ -80,17 +84,27 @@ class TopicPolicy:
     def written(self, rate: TopicDispatchRate, now_ns: int, *, is_own: bool) -> None:
         """Take the news that a sidecar has written a rate, this one or another."""
         self.rate, self.changed_ns, self.is_own = rate, now_ns, is_own
+        self._written.append(rate)
 
     def seen(self, rate: TopicDispatchRate, now_ns: int) -> bool:
-        """Take the rate that it has now; tell whether another sidecar has written it."""
-        if self.rate is None or rate == self.rate:
-            return False
-        if lower_of(rate, self.rate) == rate:
+        """Take the rate that it has now, and that is another one; tell whether an operator has set it.
+
+        A rate of a topic without partitions that no sidecar has written of late is an operator's; a
+        broker may still answer with one that was written before.
+        """
+        if self.partitions:
+            self._object(rate, now_ns)
+        by_operator = not self.partitions and rate not in self._written
+        if by_operator:
+            self.by_operator = rate
+        self.written(rate, now_ns, is_own=False)
+        return by_operator
+
+    def _object(self, rate: TopicDispatchRate, now_ns: int) -> None:
+        if lower_of(rate, self.rate or NO_RATE) == rate:
             twice_ns = min(2 * self._objected_for_ns, _OBJECTED_MAX_NS)
             self._objected_for_ns = twice_ns or _OBJECTED_NS
             self._objected_until_ns = now_ns + self._objected_for_ns
             self._objection = rate
         else:
             self._objected_until_ns = 0
-        self.written(rate, now_ns, is_own=False)
-        return True

@@ -63,6 +63,9 @@ _IN_FORCE_NS: Final = 600_000_000
 _OWES_PERMILLE: Final = 600
 """A topic that has not paid for this much of a second's worth owes something."""
 
+_OVER_S: Final = 3
+"""Seconds' worth that a topic may owe before others are suspected to have written its rate."""
+
 _PAID_WITHIN_NS: Final = 30 * NANOS_PER_SECOND
 """All that was sent is counted as paid within this time, however low the rate is now."""
 
@@ -172,6 +175,14 @@ class TopicRates:
             debt.unpaid = unpaid - paid
             more += paid - amount
         return more
+
+    def over(self) -> list[str]:
+        """Return the topics that were sent several seconds' worth more than their rates."""
+        return [
+            name
+            for (name, _), debt in self._debts.items()
+            if debt.owed > self._topics[name].rate * _OVER_S
+        ]
 
     def decide(
         self,

@@ -478,3 +478,8 @@ class NativeActuator:
                 self._groups, self._attachments, self._brokers, topic_policies=has_policies
             )
             self._seen.cannot = (*sorted({*self._unenforced, *beyond}),)
+            self._seen.limits_dispatch = any(
+                limit is not None
+                for group in self._groups.values()
+                for limit in (group.limits.dispatch_messages, group.limits.dispatch_bytes)
+            )

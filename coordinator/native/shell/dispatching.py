@@ -43,12 +43,17 @@ _NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
 _LOOKED_AT_AGAIN_NS: Final = 30 * NANOS_PER_SECOND
 """A namespace whose floor was right is read again after this time, in case others have changed it."""
 
-_SHARED_EVERY_NS: Final = NANOS_PER_SECOND
-_SHARED_AT_ONCE: Final = 16
+_WATCHED_EVERY_NS: Final = NANOS_PER_SECOND
+_WATCHED_AT_ONCE: Final = 4
+_SUSPECTS_AT_ONCE: Final = 4
+"""Rates of topics that are read again in a second, as others may have written them: some of all, and of
+those first that are sent more than their rates."""
+
 _TURN_NS: Final = 2 * NANOS_PER_SECOND
 _WRITES_PER_S: Final = 5
 _AT_ONCE: Final = 8
 
+_TEXT_MAX: Final = 200
 _NOTHING_SET: Final = "none"
 """Kept beside an owner for which an operator has set no rate."""
 
@@ -76,7 +81,7 @@ class Dispatching:
         self._clock = clock
         #: This sidecar's place among the members; None while it is no member.
         self.rank: int | None = None
-        self._namespaces_ns = self._shared_ns = -_LOOKED_AT_AGAIN_NS
+        self._namespaces_ns = self._watched_ns = -_LOOKED_AT_AGAIN_NS
         #: When each limited namespace was last found right, and since when one is wrong.
         self._right_ns: dict[str, int] = {}
         self._wrong_ns: dict[str, int] = {}
@@ -84,7 +89,9 @@ class Dispatching:
         self._free: set[str] = set()
         #: The times of the last writes, by namespace.
         self._written_ns: dict[str, deque[int]] = {}
-        self._shared_from = 0
+        self._watched_from = 0
+        #: The rates that operators had set for namespaces, as they were kept.
+        self._former: dict[str, str] = {}
         #: Set when counters were read, or a limit has changed.
         self.wanted = asyncio.Event()
 
@@ -115,9 +122,9 @@ class Dispatching:
         if now_ns - self._namespaces_ns >= _NAMESPACES_EVERY_NS:
             self._namespaces_ns = now_ns
             await self._look_at_namespaces(now_ns)
-        if now_ns - self._shared_ns >= _SHARED_EVERY_NS:
-            self._shared_ns = now_ns
-            await self._look_at_shared()
+        if now_ns - self._watched_ns >= _WATCHED_EVERY_NS:
+            self._watched_ns = now_ns
+            await self._look_at_rates()
         due = self._dispatch.due(now_ns)
         unknown = [each.topic for each in due if not each.is_known][: 2 * _AT_ONCE]
         if unknown:
@@ -145,6 +152,13 @@ class Dispatching:
         return falls, rises
 
     async def _adopt(self, topic: str) -> None:
+        try:
+            await self._find_out(topic)
+        except NotFound:
+            self._dispatch.missing(topic, self._clock.now_ns())
+            raise
+
+    async def _find_out(self, topic: str) -> None:
         """Find out what an operator has set for a topic, and keep it."""
         kept, present = await self._policies.kept(topic), await self._policies.rate(topic)
         partitions = (
@@ -168,18 +182,20 @@ class Dispatching:
         await give_back(self._policies, topic)
         self._dispatch.forget(topic)
 
-    async def _look_at_shared(self) -> None:
-        """Read rates that other sidecars may have written, a few at a time."""
-        shared = self._dispatch.shared()
-        if not shared:
-            return
-        first = self._shared_from % len(shared)
-        self._shared_from += _SHARED_AT_ONCE
-        await _at_once(self._look_at, (*shared[first:], *shared[:first])[:_SHARED_AT_ONCE])
+    async def _look_at_rates(self) -> None:
+        """Read rates that others may have written, a few at a time."""
+        topics = self._dispatch.written_topics()
+        first = self._watched_from % max(1, len(topics))
+        self._watched_from += _WATCHED_AT_ONCE
+        some = (*topics[first:], *topics[:first])[:_WATCHED_AT_ONCE]
+        suspects = self._dispatch.suspects()[:_SUSPECTS_AT_ONCE]
+        await _at_once(self._look_at, list(dict.fromkeys((*suspects, *some))))
 
     async def _look_at(self, topic: str) -> None:
-        rate = _rate(await self._policies.rate(topic))
-        self._dispatch.seen(topic, rate, self._clock.now_ns())
+        body = await self._policies.rate(topic)
+        if self._dispatch.seen(topic, _rate(body), self._clock.now_ns()):
+            log.info("dispatch rate set by others", topic=topic, rate=body)
+            await self._policies.keep(topic, body or _NOTHING_SET)
 
     # Namespaces.
 
@@ -205,29 +221,29 @@ class Dispatching:
 
     async def _look_at_namespace(self, namespace: str, floor: TopicDispatchRate) -> None:
         try:
-            kept = await self._policies.kept(namespace)
+            stored = await self._policies.kept(namespace)
             present = await self._policies.rate(namespace)
         except NotFound:
             return
+        if stored is not None:
+            self._former[namespace] = stored
+        kept = self._former.get(namespace)
         by_operator = present if kept is None else _former(kept)
         self._dispatch.default_found(namespace, _rate(by_operator))
-        if floor == NO_RATE:
-            if kept is not None and self._is_turn(namespace):
-                await give_back(self._policies, namespace)
-            self._dispatch.floor_in_force(namespace, None)
-            self._right_ns[namespace] = self._clock.now_ns()
-            return
-        wanted = lower_of(floor, _rate(by_operator))
-        if kept is None or not _is_near(_rate(present), wanted):
-            self._dispatch.floor_in_force(namespace, None if kept is None else _rate(present))
+        has_floor = floor != NO_RATE
+        wanted = body_of(lower_of(floor, _rate(by_operator))) if has_floor else by_operator
+        # Without a floor, too, the text says that topics of the namespace have rates of sidecars.
+        if stored is None or not _is_near(_rate(present), _rate(wanted)):
+            is_known = has_floor and kept is not None
+            self._dispatch.floor_in_force(namespace, _rate(present) if is_known else None)
             if not self._is_turn(namespace):
                 return
-            if kept is None:
-                await self._policies.keep(namespace, by_operator or _NOTHING_SET)
-            await self._policies.set_rate(namespace, body_of(wanted))
+            self._former[namespace] = by_operator or _NOTHING_SET
+            await self._policies.keep(namespace, self._former[namespace])
+            await self._policies.set_rate(namespace, wanted)
             log.info("default dispatch rate set", name=namespace, to=wanted)
-            present = body_of(wanted)
-        self._dispatch.floor_in_force(namespace, _rate(present))
+            present = wanted
+        self._dispatch.floor_in_force(namespace, _rate(present) if has_floor else None)
         self._note_right(namespace)
 
     async def _look_at_free(self, namespace: str) -> None:
@@ -241,6 +257,7 @@ class Dispatching:
                 return
             await give_all_back(self._policies, namespace)
             log.info("dispatch rates given back", name=namespace)
+        self._former.pop(namespace, None)
         self._dispatch.floor_in_force(namespace, None)
         self._note_right(namespace)
         self._right_ns.pop(namespace, None)
@@ -267,17 +284,25 @@ async def give_back(policies: DispatchPolicies, owner: str) -> bool:
 
 
 async def give_all_back(policies: DispatchPolicies, namespace: str) -> int:
-    """Give all topics of a namespace, and then its default, their former rates back; return how many.
+    """Give a namespace, and then all its topics, their former rates back; return how many.
+
+    In this order none has a floor that nothing would raise any more. What is kept of the namespace goes
+    last, as it says that this is not done yet.
 
     Raises:
         PortError: the broker does not answer, or does not allow it; what is left stays to be given back.
     """
-    given = 0
+    kept = await policies.kept(namespace)
+    if kept is None:
+        return 0
+    await policies.set_rate(namespace, _former(kept))
+    given = 1
     topics = await policies.topics(namespace)
     for first in range(0, len(topics), _AT_ONCE):
         chosen = topics[first : first + _AT_ONCE]
         given += sum(await asyncio.gather(*(_given_back(policies, topic) for topic in chosen)))
-    return given + await give_back(policies, namespace)
+    await policies.keep(namespace, None)
+    return given
 
 
 async def _given_back(policies: DispatchPolicies, topic: str) -> bool:
@@ -305,8 +330,12 @@ def _rate(body: str) -> TopicDispatchRate:
 
 
 def _former(kept: str) -> str:
-    """Return what an operator had set, from what is kept of it."""
-    return "" if kept == _NOTHING_SET else kept
+    """Return what an operator had set, from what is kept of it; nothing if that is not understood."""
+    try:
+        return "" if kept == _NOTHING_SET or rate_in(kept) is None else kept
+    except ValueError:
+        log.warning("what was kept is no dispatch rate", kept=kept[:_TEXT_MAX])
+        return ""
 
 
 def _is_near(rate: TopicDispatchRate, wanted: TopicDispatchRate) -> bool:

@@ -136,6 +136,7 @@ class Polling:
         self._polled_ns = at_ns
         found = self._book.poll(reading.topics)
         self._seen.uncounted = tuple(sorted(reading.uncounted))
+        self._seen.lists_topics = not any(c.consumers and not c.topic for c in reading.topics)
         # A broker fails to answer for many reasons; that its process started tells of a new one.
         if self._came_later or self._is_another_process(reading.started_s):
             self._steering.broker_started(now_ns)

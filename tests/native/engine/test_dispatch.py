@@ -75,7 +75,7 @@ class Broker:
                 TopicCount("t/n", n, 0, 0, s, 9 * s, 0, consumers) for n, s in self.sent.items()
             ]
             self.dispatch.poll(counts, HALF, self.now_ns)
-            for topic in self.dispatch.shared():
+            for topic in self.dispatch.written_topics():
                 self.dispatch.seen(topic, self.pulsar.rate(topic), self.now_ns)
             self.write()
         return {name: total - before.get(name, 0) for name, total in self.sent.items()}
@@ -213,7 +213,7 @@ def test_a_topic_without_consumers_is_idle_and_one_that_moved_is_forgotten() -> 
     broker.sent = {}
     broker.poll(1)
     assert broker.dispatch.idle(broker.now_ns) == ()
-    assert broker.dispatch.shared() == ()
+    assert broker.dispatch.written_topics() == ()
 
 
 def test_a_sidecar_goes_on_from_the_rate_that_it_finds() -> None:

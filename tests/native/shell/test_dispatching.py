@@ -187,15 +187,18 @@ async def test_what_is_limited_no_more_gets_its_rates_back() -> None:
 
 
 async def test_rates_are_left_alone_until_all_sidecars_are_known() -> None:
-    """A floor that was there before a restart is no more taken away than set."""
+    """A floor is neither set nor taken away before; where one sidecar does not write, there is none."""
     world = World()
     world.steering.set_members(("a", "b", "c", "unheard"))
     world.policies.rates["t/n"] = body_of(TopicDispatchRate(10))
     world.policies.texts["t/n"] = "none"
     await world.sends(seconds=20)
     assert world.rate("t/n") == TopicDispatchRate(10)
-    await world.sends(seconds=15)
-    assert world.policies.rates == {}
+    await world.sends(A, seconds=15)
+    assert world.policies.rates.keys() == {A}
+    world.limit(None, None)
+    await world.sends(seconds=5)
+    assert (world.policies.rates, world.policies.texts) == ({}, {})
 
 
 async def test_without_topic_policies_nothing_is_asked() -> None:
@@ -203,6 +206,92 @@ async def test_without_topic_policies_nothing_is_asked() -> None:
     world = World(topic_policies=False)
     await world.sends(A, seconds=5)
     assert (world.policies.rates, world.policies.texts) == ({}, {})
+
+
+@pytest.mark.parametrize("rate", [100_000, 50, None])
+async def test_a_rate_that_an_operator_sets_meanwhile_is_kept(rate: int | None) -> None:
+    """It comes back later, and is the most that the topic gets; a lifted one lifts no limit."""
+    world = World()
+    await world.sends(A, seconds=4, each=200)
+    assert world.rate(A) == TopicDispatchRate(200)
+    set_by_operator = body_of(TopicDispatchRate(rate))
+    await world.policies.set_rate(A, set_by_operator)
+    await world.sends(A, seconds=5, each=9_000)
+    assert world.rate(A) == TopicDispatchRate(min(200, rate or 200))
+    assert world.policies.texts[A] == (set_by_operator or "none")
+
+
+async def test_a_broker_that_answers_with_an_older_rate_is_no_operator() -> None:
+    """Its cache is behind; the rate is written again."""
+    world = World()
+    await world.sends(A, seconds=4, each=200)
+    before = world.policies.rates[A]
+    world.limit(600, 100)
+    await world.sends(A, seconds=3, each=200)
+    assert world.rate(A) == TopicDispatchRate(100)
+    world.policies.rates[A] = before
+    await world.sends(A, seconds=3, each=200)
+    assert world.rate(A) == TopicDispatchRate(100)
+    assert world.policies.texts[A] == "none"
+
+
+async def test_rates_are_read_again_a_few_at_a_time() -> None:
+    """Forty topics take ten seconds."""
+    world = World()
+    world.limit(600, 600)
+    topics = [f"persistent://t/n/many-{number}" for number in range(40)]
+    world.policies.owners |= set(topics)
+    await world.sends(*topics, seconds=12, each=14)
+    read: list[str] = []
+    rate = world.policies.rate
+
+    async def noted(owner: str) -> str:
+        read.append(owner)
+        return await rate(owner)
+
+    world.policies.rate = noted  # type: ignore[method-assign]
+    await world.sends(*topics, each=14)
+    assert 0 < len(read) <= 5
+    await world.sends(*topics, seconds=10, each=14)
+    assert set(read) >= set(topics)
+
+
+async def test_what_others_put_in_the_place_of_a_kept_rate_is_no_rate() -> None:
+    """A topic goes back to none then, and no other one is stopped by it."""
+    world = World()
+    await world.sends(A, B, seconds=4)
+    world.policies.texts[A] = "[nonsense"
+    world.limit(None, None)
+    await world.sends(seconds=5)
+    assert (world.policies.rates, world.policies.texts) == ({}, {})
+
+
+async def test_a_kept_rate_that_others_remove_is_kept_again() -> None:
+    """The floor would be taken for the operator's rate otherwise, and be the most for all topics."""
+    world = World()
+    world.policies.rates["t/n"] = BY_OPERATOR
+    await world.sends(seconds=3)
+    del world.policies.texts["t/n"]
+    await world.sends(seconds=33)
+    assert world.policies.texts["t/n"] == BY_OPERATOR
+    assert world.rate("t/n") == TopicDispatchRate(10)
+
+
+async def test_topics_that_are_only_named_like_partitions_stop_no_other() -> None:
+    """Pulsar gives them no policy; they keep the floor, and are asked for once a minute."""
+    world = World()
+    names = [f"persistent://t/n/alone-{number}-partition-0" for number in range(50)]
+    asked: list[str] = []
+    kept = world.policies.kept
+
+    async def noted(owner: str) -> str | None:
+        asked.append(owner)
+        return await kept(owner)
+
+    world.policies.kept = noted  # type: ignore[method-assign]
+    await world.sends(*names, B, seconds=8)
+    assert world.rate(B).messages
+    assert len(asked) - len(set(asked)) <= 3
 
 
 async def test_giving_back_tells_how_many_rates_it_were() -> None:

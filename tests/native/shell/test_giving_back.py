@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
+from coordinator.native.engine.dispatch_rate import TopicDispatchRate, body_of
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
 from coordinator.native.engine.sets import name_of
 from coordinator.native.engine.table import REST, Statement
@@ -72,6 +73,26 @@ async def test_the_rest_is_set_to_nothing_heard_of_or_not() -> None:
 
     assert world.heard[-1].broker == REST
     assert world.heard[-1].amounts == dict.fromkeys(("g", "all", BOTH, "gone"), NOTHING)
+
+
+async def test_dispatch_rates_go_back_to_what_operators_had_set() -> None:
+    """Of namespaces that are attached no more, too; others are left as they are."""
+    world = World()
+    set_by_operator = body_of(TopicDispatchRate(50))
+    world.policies.owners.add("persistent://t/n/a")
+    world.policies.texts = {
+        "t/n": "none",
+        "persistent://t/n/a": set_by_operator,
+        "u/theirs": "none",
+    }
+    steered = body_of(TopicDispatchRate(7))
+    world.policies.rates = dict.fromkeys([*world.policies.texts, "t/free"], steered)
+    world.back.members_changed(())
+    done = await world.back.run()
+
+    assert world.policies.rates == {"persistent://t/n/a": set_by_operator, "t/free": steered}
+    assert world.policies.texts == {}
+    assert "t/n: 2 dispatch rates given back" in done
 
 
 async def test_twice_changes_nothing_more() -> None:
