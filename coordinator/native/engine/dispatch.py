@@ -156,6 +156,7 @@ class DispatchSteering:
         self._policies[topic] = TopicPolicy(by_operator, partitions)
         if present is not None and present != NO_RATE:
             self._policies[topic].written(present, now_ns, is_own=False)
+            self._policies[topic].found_ns = now_ns
             self._note_rate(topic, present, now_ns)
 
     def written(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> None:
@@ -355,7 +356,7 @@ class DispatchSteering:
                 # It comes down later, if the law leaves this broker no more than that.
                 rate = higher_of(rate, self._floors.get(namespace_of(topic), most[topic]))
             rate = lower_of(rate, most[topic])
-            if rate != present:
+            if rate != present and (policy is None or policy.may_become(rate, now_ns)):
                 rises = present is None or lower_of(rate, present) != rate
                 yield Due(topic, rate, rises, policy is not None)
 

@@ -29,6 +29,10 @@ _STEP_PERMILLE: Final = 1250
 _STEP_NS: Final = 3 * NANOS_PER_SECOND
 """The time in which another sidecar sees a rise, and that it costs more than its part, and lowers it."""
 
+_FOUND_FOR_NS: Final = 10 * NANOS_PER_SECOND
+_KEPT_PERMILLE: Final = 750
+"""For this time a rate that was found keeps this part."""
+
 _WRITTEN_KEPT: Final = 4
 
 
@@ -42,6 +46,8 @@ class TopicPolicy:
         rate: as it was written or seen last; None if no sidecar has written one.
         is_own: whether this sidecar wrote it.
         changed_ns: when.
+        found_ns: when this sidecar found the rate of another one, or of its own before a restart; None if
+            it has written one since, or found none.
         idle_since_ns: since when it has no consumers here; None if it has.
     """
 
@@ -50,6 +56,7 @@ class TopicPolicy:
     rate: TopicDispatchRate | None = None
     is_own: bool = False
     changed_ns: int = 0
+    found_ns: int | None = None
     idle_since_ns: int | None = None
     _objection: TopicDispatchRate = NO_RATE
     _objected_until_ns: int = 0
@@ -81,9 +88,23 @@ class TopicPolicy:
             shares.append(equal)
         return lower_of(own, TopicDispatchRate(*shares))
 
+    def may_become(self, rate: TopicDispatchRate, now_ns: int) -> bool:
+        """Return whether it may be written now.
+
+        A rate that was found is not lowered by much at first: the law does not know yet what the topic's
+        consumers want here, as it has just moved, or the sidecar has just started.
+        """
+        if self.found_ns is None or now_ns - self.found_ns >= _FOUND_FOR_NS:
+            return True
+        return not any(
+            before is not None and after is not None and after * 1000 < before * _KEPT_PERMILLE
+            for before, after in zip(self.rate or NO_RATE, rate, strict=True)
+        )
+
     def written(self, rate: TopicDispatchRate, now_ns: int, *, is_own: bool) -> None:
         """Take the news that a sidecar has written a rate, this one or another."""
         self.rate, self.changed_ns, self.is_own = rate, now_ns, is_own
+        self.found_ns = None
         self._written.append(rate)
 
     def seen(self, rate: TopicDispatchRate, now_ns: int) -> bool:

@@ -228,6 +228,17 @@ def test_a_sidecar_goes_on_from_the_rate_that_it_finds() -> None:
     assert (second.writes, second.poll()) == (0, {A: 600})
 
 
+def test_a_rate_that_was_found_is_not_lowered_by_much_at_first() -> None:
+    """The sidecar has the reserve of a newcomer until the law knows what its clients want."""
+    broker = floored(Broker(Pulsar(), part=5), 10)
+    broker.pulsar.rates[A] = TopicDispatchRate(300)
+    broker.wants = {A: 5_000}
+    broker.poll(9)
+    assert broker.pulsar.rates[A] == TopicDispatchRate(300)
+    broker.poll(3)
+    assert broker.pulsar.rates[A] == TopicDispatchRate(5)
+
+
 def test_both_units_are_held() -> None:
     """Of 9 bytes each, 100 messages are 900 bytes."""
     broker = floored(Broker(Pulsar()), 10)
