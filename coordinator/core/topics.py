@@ -111,6 +111,11 @@ class TopicName:
         return replace(self, local_name=base), int(index)
 
 
+def namespace_in(topic: str) -> str:
+    """Return the namespace in a topic's full name, as brokers write it: ``tenant/namespace``."""
+    return topic.partition("://")[2].rpartition("/")[0]
+
+
 def names_scalable(name: str) -> bool:
     """Return whether this is the full name of a scalable topic; no group's name has a slash."""
     return name.startswith(f"{SCALABLE}://")

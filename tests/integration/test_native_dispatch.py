@@ -83,14 +83,12 @@ class Sent:
 
     def rate_of(self, owner: str) -> Any:
         """The dispatch rate of a topic or namespace in Pulsar; None is none."""
-        path = f"/admin/v2/{path_of(owner)}" if "://" in owner else f"/admin/v2/namespaces/{owner}"
-        found = self.native.topics.ask("GET", f"{path}/dispatchRate")
+        found = self.native.topics.ask("GET", f"{_admin_path(owner)}/dispatchRate")
         return json.loads(found) if found else None
 
     def set_rate(self, owner: str, rate: Mapping[str, object]) -> None:
         """Set it, as an operator."""
-        path = f"/admin/v2/{path_of(owner)}" if "://" in owner else f"/admin/v2/namespaces/{owner}"
-        self.native.topics.ask("POST", f"{path}/dispatchRate", rate)
+        self.native.topics.ask("POST", f"{_admin_path(owner)}/dispatchRate", rate)
 
     def comes_to(self, wanted: dict[str, float], within: float) -> None:
         """Wait until each topic's consumers are sent messages at this rate, over ten seconds."""
@@ -126,6 +124,11 @@ class Sent:
         with suppress(pulsar.PulsarException):
             consumer.acknowledge(message)
             self.received += 1
+
+
+def _admin_path(owner: str) -> str:
+    """The path of a topic or a namespace."""
+    return f"/admin/v2/{path_of(owner) if '://' in owner else f'namespaces/{owner}'}"
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +216,8 @@ def test_a_tenant_that_changes_rates_and_texts_gets_no_more(sent: Sent) -> None:
     with sent.consumed(lifted, other):
         sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
         sent.set_rate(lifted, SET | {"dispatchThrottlingRateInMsg": 100_000})
-        for owner in (f"namespaces/{NAMESPACE}", path_of(other)):
-            path = f"/admin/v2/{owner}/properties"
+        for owner in (NAMESPACE, other):
+            path = f"{_admin_path(owner)}/properties"
             sent.native.topics.ask("PUT", path, {PROPERTY: "[no rate"})
         sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
     eventually(lambda: sent.rate_of(other) is None, "no rate is left")

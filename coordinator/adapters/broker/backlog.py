@@ -34,6 +34,7 @@ from coordinator.adapters.broker.answers import (
     storage_in,
 )
 from coordinator.adapters.broker.evictions import evictions_in
+from coordinator.adapters.broker.paths import topic_path
 from coordinator.adapters.broker.summary import each_topic
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
@@ -133,16 +134,16 @@ class HttpBacklogSource:
 
     async def glance(self, topic: str) -> Glance:
         """See `BacklogSource`."""
-        return _parsed(await self._ask("GET", f"{_path(topic)}/stats?{_GLANCE}"), glance_in)
+        return _parsed(await self._ask("GET", f"{topic_path(topic)}/stats?{_GLANCE}"), glance_in)
 
     async def storage(self, topic: str) -> TopicStorage:
         """See `BacklogSource`."""
-        answer = await self._ask("GET", f"{_path(topic)}/internalStats")
+        answer = await self._ask("GET", f"{topic_path(topic)}/internalStats")
         return _parsed(answer, storage_in)
 
     async def published_ms(self, topic: str, position: Position) -> int:
         """See `BacklogSource`."""
-        path = f"{_path(topic)}/ledger/{position.ledger}/entry/{position.entry}"
+        path = f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}"
         answer = await self._ask("GET", path, body_max=_BODY_MAX)
         stamp = answer.headers.get(_BROKER_TIME) or answer.headers.get(_PUBLISH_TIME)
         if stamp is None:
@@ -154,7 +155,7 @@ class HttpBacklogSource:
 
     async def closed_ms(self, topic: str) -> Mapping[int, int]:
         """See `BacklogSource`."""
-        answer = await self._ask("GET", f"{_path(topic)}/internal-info")
+        answer = await self._ask("GET", f"{topic_path(topic)}/internal-info")
         return _parsed(answer, closings_in)
 
     async def quota(self, topic: str) -> BacklogQuota:
@@ -181,7 +182,7 @@ class HttpBacklogSource:
 
     async def _bounds_of_topic(self, name: TopicName) -> Bounds:
         """Return the bounds that the topic itself has."""
-        answer = await self._send("GET", f"{self._base_url}{_path(str(name))}/backlogQuotaMap")
+        answer = await self._send("GET", f"{self._base_url}{topic_path(str(name))}/backlogQuotaMap")
         if answer.status_code in _REDIRECTS:
             answer = await self._follow(answer)
         if answer.status_code in (*_REFUSALS, httpx.codes.NOT_FOUND):
@@ -305,11 +306,5 @@ def _name(topic: str) -> TopicName:
     return name
 
 
-def _path(topic: str) -> str:
-    name = _name(topic)
-    namespace = quote(f"{name.tenant}/{name.namespace}")
-    return f"/{name.domain}/{namespace}/{quote(name.local_name, safe='')}"
-
-
 def _subscription(topic: str, subscription: str) -> str:
-    return f"{_path(topic)}/subscription/{quote(subscription, safe='')}"
+    return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"

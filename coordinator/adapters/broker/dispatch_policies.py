@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import quote
 
 import httpx
 
 from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in, names_in
+from coordinator.adapters.broker.paths import namespace_path, topic_path
 from coordinator.adapters.broker.web_service import asked, said
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, NotFound
-from coordinator.wire.documents import validate_name
 
 PROPERTY: Final = "pulsar-quota-dispatch-rate"
 """The property that holds the rate which an operator had set."""
@@ -71,7 +70,7 @@ class HttpDispatchPolicies(HttpInventory):
 
     async def topics(self, namespace: str) -> Sequence[str]:
         """See `DispatchPolicies`."""
-        path = "/persistent/{}/{}".format(*_parts(namespace))
+        path = namespace_path(namespace).replace("/namespaces", "/persistent", 1)
         single = names_in(await self._answer("GET", path))
         partitioned = names_in(await self._answer("GET", f"{path}/partitioned"))
         parsed = (TopicName.parse(name) for name in (*single, *partitioned))
@@ -94,15 +93,4 @@ class HttpDispatchPolicies(HttpInventory):
 
 
 def _path(owner: str) -> str:
-    if "://" not in owner:
-        return "/namespaces/{}/{}".format(*_parts(owner))
-    name = TopicName.parse(owner)
-    if name is None:
-        raise ValueError(f"{owner!r} is no topic name")
-    local_name = quote(name.local_name, safe="")
-    return f"/{name.domain}/{name.tenant}/{name.namespace}/{local_name}"
-
-
-def _parts(namespace: str) -> tuple[str, str]:
-    tenant, _, local = namespace.partition("/")
-    return validate_name(tenant), validate_name(local)
+    return topic_path(owner) if "://" in owner else namespace_path(owner)

@@ -13,6 +13,7 @@ from typing import Final
 import httpx
 
 from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in
+from coordinator.adapters.broker.paths import namespace_path
 from coordinator.adapters.broker.web_service import said
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts
@@ -60,14 +61,14 @@ class HttpNativeAdmin(HttpInventory):
 
     async def group_of(self, namespace: str) -> str | None:
         """See `NativeAdmin`."""
-        answer = await self._request("GET", _namespace_path(namespace))
+        answer = await self._request("GET", f"{namespace_path(namespace)}/resourcegroup")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         return accepted(answer).text.strip().strip('"')
 
     async def attach(self, namespace: str, group: str) -> None:
         """See `NativeAdmin`."""
-        path = _namespace_path(namespace)
+        path = f"{namespace_path(namespace)}/resourcegroup"
         if group:
             accepted(await self._request("POST", f"{path}/{validate_name(group)}"))
         else:
@@ -93,11 +94,6 @@ def facts_in(body: Mapping[str, str]) -> BrokerFacts:
     transport = body.get(_TRANSPORT) or ""
     transport = "" if transport == "null" else transport
     return BrokerFacts(urls[0], int(body[_INTERVAL]), transport, body.get(_POLICIES) != "false")
-
-
-def _namespace_path(namespace: str) -> str:
-    tenant, _, local = namespace.partition("/")
-    return f"/namespaces/{validate_name(tenant)}/{validate_name(local)}/resourcegroup"
 
 
 def _rate(value: object) -> int:

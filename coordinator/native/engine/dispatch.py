@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.dispatch_rate import (
     LEAST,
@@ -36,7 +37,7 @@ from coordinator.native.engine.dispatch_rate import (
 )
 from coordinator.native.engine.entries import NOTHING, Amounts
 from coordinator.native.engine.parts import NativePart, split
-from coordinator.native.engine.sent import SentByTopic, namespace_of
+from coordinator.native.engine.sent import SentByTopic
 from coordinator.native.engine.sets import GroupSet
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.topic_policy import TopicPolicy
@@ -95,7 +96,9 @@ class DispatchSteering:
         self._policies: dict[str, TopicPolicy] = {}
         self._rates: dict[GroupSet, tuple[TopicRates, TopicRates]] = {}
         self._parts: dict[GroupSet, _Parts] = {}
+        #: The namespaces of each set of groups, of these sets of the steering.
         self._namespaces: dict[GroupSet, list[str]] = {}
+        self._sets: Mapping[str, GroupSet] = {}
         #: The namespaces' defaults: by their operators, and as they are in force.
         self._defaults: dict[str, TopicDispatchRate] = {}
         self._floors: dict[str, TopicDispatchRate] = {}
@@ -113,8 +116,7 @@ class DispatchSteering:
             return
         self._look_for_gates(now_ns)
         self._resolve()
-        sets = self._steering.sets
-        wanted = {name for name, groups in sets.items() if any(self._parts[groups])}
+        wanted = {name for groups in self._rates for name in self._namespaces[groups]}
         self._sent.poll(counts, wanted, elapsed_ns)
         self._look_for_idle(wanted, now_ns)
         counted = self._count(elapsed_ns, now_ns)
@@ -134,6 +136,11 @@ class DispatchSteering:
             self._floors.pop(namespace, None)
         else:
             self._floors[namespace] = rate
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget a namespace that is limited no more."""
+        self._defaults.pop(namespace, None)
+        self._floors.pop(namespace, None)
 
     def found(
         self,
@@ -199,16 +206,17 @@ class DispatchSteering:
 
     def floors(self) -> dict[str, TopicDispatchRate]:
         """Return the floor that each namespace with a limit should have, `NO_RATE` for none."""
-        members = self._steering.table.members
-        found = {}
-        for namespace, groups in self._steering.sets.items():
-            whole = self._steering.wholes.dispatch_of(groups)
-            parts = _FLOOR_PARTS * members
-            floor = TopicDispatchRate(
-                *(None if limit is None else max(LEAST, limit // parts) for limit in whole)
+        self._resolve()
+        parts = _FLOOR_PARTS * self._steering.table.members
+        found: dict[str, TopicDispatchRate] = {}
+        for groups, namespaces in self._namespaces.items():
+            messages, size = (
+                None if limit is None else max(LEAST, limit // parts)
+                for limit in self._whole(groups)
             )
+            floor = TopicDispatchRate(messages, size)
             if floor != NO_RATE and not self._steering.behind_gate:
-                found[namespace] = floor if self.has_floors else NO_RATE
+                found |= dict.fromkeys(namespaces, floor if self.has_floors else NO_RATE)
         return found
 
     def due(self, now_ns: int) -> list[Due]:
@@ -245,10 +253,8 @@ class DispatchSteering:
 
     def suspects(self) -> list[str]:
         """Return the topics that are sent far more than their rates: others may have written these."""
-        found = {
-            topic: None for each in self._rates.values() for rates in each for topic in rates.over()
-        }
-        return [topic for topic in found if topic in self._policies]
+        found = (topic for each in self._rates.values() for rates in each for topic in rates.over())
+        return list(dict.fromkeys(found))
 
     # Within.
 
@@ -261,10 +267,11 @@ class DispatchSteering:
             self.has_floors = False
 
     def _resolve(self) -> None:
+        if self._sets is not self._steering.sets:
+            self._sets, self._namespaces = self._steering.sets, {}
+            for namespace, groups in self._sets.items():
+                self._namespaces.setdefault(groups, []).append(namespace)
         self._parts = dict(self._split())
-        self._namespaces = {}
-        for namespace, groups in self._steering.sets.items():
-            self._namespaces.setdefault(groups, []).append(namespace)
         self._rates = {
             groups: self._rates.get(groups) or (TopicRates(), TopicRates())
             for groups, parts in self._parts.items()
@@ -294,7 +301,7 @@ class DispatchSteering:
         """
         found: dict[GroupSet, tuple[int, Amounts]] = {}
         for topic, policy in self._policies.items():
-            groups = self._steering.sets.get(namespace_of(topic))
+            groups = self._steering.sets.get(namespace_in(topic))
             if policy.rate is None or groups is None:
                 continue
             last = self._sent.last(topic)
@@ -354,7 +361,7 @@ class DispatchSteering:
             rate = TopicDispatchRate(*wanted)
             if present is None and topic in shared:
                 # It comes down later, if the law leaves this broker no more than that.
-                rate = higher_of(rate, self._floors.get(namespace_of(topic), most[topic]))
+                rate = higher_of(rate, self._floors.get(namespace_in(topic), most[topic]))
             rate = lower_of(rate, most[topic])
             if rate != present and (policy is None or policy.may_become(rate, now_ns)):
                 rises = present is None or lower_of(rate, present) != rate
@@ -380,9 +387,13 @@ class DispatchSteering:
         return uses, Amounts(messages, size)
 
     def _most(self, topic: str, groups: GroupSet, now_ns: int) -> TopicDispatchRate:
-        default, policy = self.default(namespace_of(topic)), self._policies.get(topic)
-        whole = TopicDispatchRate(*self._steering.wholes.dispatch_of(groups))
-        return default if policy is None else policy.most(default, whole, now_ns)
+        default, policy = self.default(namespace_in(topic)), self._policies.get(topic)
+        return default if policy is None else policy.most(default, self._whole(groups), now_ns)
+
+    def _whole(self, groups: GroupSet) -> TopicDispatchRate:
+        """Return the limit of all brokers together."""
+        limits = self._steering.wholes.of(groups)
+        return TopicDispatchRate(limits.dispatch_messages, limits.dispatch_bytes)
 
     def _note_rate(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> None:
         for rates, amount in zip(self._rates_of(topic), rate, strict=True):
@@ -392,7 +403,7 @@ class DispatchSteering:
                 rates.written(topic, amount, now_ns)
 
     def _rates_of(self, topic: str) -> Iterable[TopicRates]:
-        groups = self._steering.sets.get(namespace_of(topic), ())
+        groups = self._steering.sets.get(namespace_in(topic), ())
         return self._rates.get(groups) or (TopicRates(), TopicRates())
 
     def _look_for_idle(self, namespaces: Iterable[str], now_ns: int) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import TopicName, namespace_in
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import NOTHING, Amounts
 
@@ -118,7 +118,7 @@ class SentByTopic:
 
     def last(self, topic: str) -> Mapping[str, Amounts]:
         """Return what each partition of a topic was sent between the last two polls."""
-        names = self._loaded.get(namespace_of(topic), {}).get(topic, ())
+        names = self._loaded.get(namespace_in(topic), {}).get(topic, ())
         return {name: self._partitions[name].last for name in names}
 
     def _used(
@@ -141,8 +141,3 @@ def base_of(topic: str) -> str:
     if name is None or name.domain != "persistent" or name.local_name.startswith("__"):
         return ""
     return str(name.whole)
-
-
-def namespace_of(topic: str) -> str:
-    """Return the namespace of a topic's full name, as ``tenant/namespace``."""
-    return topic.partition("://")[2].rpartition("/")[0]

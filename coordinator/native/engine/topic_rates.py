@@ -31,9 +31,11 @@ Pure: told the uses and the time, it returns the rates to write.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from coordinator.core.allocation.laws.claims import Claim
+from coordinator.core.allocation.laws.water_filling import max_min
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.dispatch_rate import LEAST
 
@@ -76,8 +78,8 @@ _SHARED_FOR_NS: Final = 5 * NANOS_PER_SECOND
 _SHARED_PERMILLE: Final = 100
 """The rate of a shared topic is lowered after this time, and for this excess."""
 
-Partition = tuple[str, str]
-"""A topic, and the name of one of its partitions here; of a topic without partitions its own name."""
+Demands = Mapping[str, Mapping[str, int | None]]
+"""The demand of each partition, by topic and by the partition's full name; None is unbounded."""
 
 
 @dataclass(slots=True)
@@ -88,11 +90,18 @@ class _Topic:
         rate: of each of its partitions, as written last, per second.
         before: the rate that may be in force instead, until ``since_ns`` is long enough ago.
         since_ns: when it was written.
+        debts: of its partitions here, by name.
     """
 
     rate: int
     before: int
     since_ns: int
+    debts: dict[str, _Debt] = field(default_factory=dict)
+
+    @property
+    def owed(self) -> int:
+        """The most that a partition owes."""
+        return max((debt.owed for debt in self.debts.values()), default=0)
 
     def at_most(self, now_ns: int) -> int:
         """Return the highest rate that may be in force."""
@@ -117,13 +126,12 @@ class TopicRates:
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
-        #: Until when each partition may want any amount.
-        self._saturated_until_ns: dict[Partition, int] = {}
-        self._debts: dict[Partition, _Debt] = {}
+        #: Until when each partition of a topic may want any amount.
+        self._saturated_until_ns: dict[str, dict[str, int]] = {}
         #: Since when a rate is not written, as its topic owes something.
         self._deferred_ns: dict[str, int] = {}
         #: What topics that are forgotten have not paid for.
-        self._left: dict[str, int] = {}
+        self._left = 0
         #: Since when the rates add up to more than the part; None if they do not.
         self._excess_since_ns: int | None = None
 
@@ -134,10 +142,9 @@ class TopicRates:
 
     def forget(self, topic: str) -> None:
         """Forget a topic that this broker serves no more, or that is limited no more."""
-        self._topics.pop(topic, None)
-        left = sum(self._debts.pop(key).unpaid for key in self._of(topic))
-        if left:
-            self._left[topic] = left
+        known = self._topics.pop(topic, None)
+        if known is not None:
+            self._left += sum(debt.unpaid for debt in known.debts.values())
 
     def written(self, topic: str, rate: int, now_ns: int) -> None:
         """Take the news that a rate was written; of a topic that is new, that it had none before."""
@@ -145,14 +152,14 @@ class TopicRates:
         if known is None:
             self._topics[topic] = _Topic(rate, rate, now_ns)
         elif known.rate != rate:
-            self._topics[topic] = _Topic(rate, known.at_most(now_ns), now_ns)
-            for key in self._of(topic):
-                self._debts[key].owed = 0
+            known.rate, known.before, known.since_ns = rate, known.at_most(now_ns), now_ns
+            for debt in known.debts.values():
+                debt.owed = 0
 
     def saturated(self, now_ns: int) -> frozenset[str]:
         """Return the topics of which a partition may want more than it has."""
         until = self._saturated_until_ns.items()
-        return frozenset(name for (name, _), until_ns in until if now_ns < until_ns)
+        return frozenset(name for name, each in until if now_ns < max(each.values()))
 
     def count(self, topic: str, sent: Mapping[str, int], elapsed_ns: int, now_ns: int) -> int:
         """Take what each partition of a topic was sent in this time.
@@ -160,14 +167,14 @@ class TopicRates:
         Returns:
             How much more was paid for; less is below 0.
         """
+        more, self._left = self._left, 0
         known = self._topics.get(topic)
         if known is None:
-            return self._left.pop(topic, 0)
+            return more
         due = known.rate * elapsed_ns // NANOS_PER_SECOND
         is_settled = now_ns - elapsed_ns >= known.since_ns + _IN_FORCE_NS
-        more = 0
         for name, amount in sent.items():
-            debt = self._debts.setdefault((topic, name), _Debt())
+            debt = known.debts.setdefault(name, _Debt())
             if is_settled:
                 debt.owed = max(0, debt.owed + amount - due)
             unpaid = debt.unpaid + amount
@@ -178,11 +185,7 @@ class TopicRates:
 
     def over(self) -> list[str]:
         """Return the topics that were sent several seconds' worth more than their rates."""
-        return [
-            name
-            for (name, _), debt in self._debts.items()
-            if debt.owed > self._topics[name].rate * _OVER_S
-        ]
+        return [name for name, topic in self._topics.items() if topic.owed > topic.rate * _OVER_S]
 
     def decide(
         self,
@@ -204,10 +207,7 @@ class TopicRates:
         for name in self._topics.keys() - uses.keys():
             self.forget(name)
         wants = self._wants(uses, now_ns)
-        bounds = {each: most.get(each[0]) for each in wants}
-        targets = dict.fromkeys(uses, 0)
-        for (name, _), rate in split(part, wants, bounds).items():
-            targets[name] = max(targets[name], rate)
+        targets = split(part, wants, most)
         targets |= self._kept(targets, now_ns)
         costs = _Costs(wants)
         rises = {
@@ -221,16 +221,8 @@ class TopicRates:
         is_full = bool(falls) or any(in_force[n] > t.rate for n, t in self._topics.items())
         return falls | self._affordable(rises, room, costs, is_full=is_full)
 
-    def _of(self, topic: str) -> list[Partition]:
-        return [key for key in self._debts if key[0] == topic]
-
     def _kept(self, targets: Mapping[str, int], now_ns: int) -> dict[str, int]:
         """Return the rates that are not to be written now, as their topics owe something."""
-        owing = {
-            name
-            for (name, _), debt in self._debts.items()
-            if debt.owed * 1000 > self._topics[name].rate * _OWES_PERMILLE
-        }
         kept: dict[str, int] = {}
         deferred: dict[str, int] = {}
         for name, target in targets.items():
@@ -244,28 +236,26 @@ class TopicRates:
             ):
                 deferred[name] = self._deferred_ns.get(name, now_ns)
             is_late = name in deferred and now_ns - deferred[name] >= _DEFERRED_NS
-            if name in owing and not is_late:
+            if known.owed * 1000 > known.rate * _OWES_PERMILLE and not is_late:
                 kept[name] = known.rate
         self._deferred_ns = deferred
         return kept
 
-    def _wants(
-        self, uses: Mapping[str, Mapping[str, int]], now_ns: int
-    ) -> dict[Partition, int | None]:
-        """Return the demand of each partition; None is unbounded."""
-        wants: dict[Partition, int | None] = {}
-        until: dict[Partition, int] = {}
+    def _wants(self, uses: Mapping[str, Mapping[str, int]], now_ns: int) -> Demands:
+        before, self._saturated_until_ns = self._saturated_until_ns, {}
+        wants: dict[str, dict[str, int | None]] = {}
         for name, each in uses.items():
             topic = self._topics.get(name)
+            until = self._saturated_until_ns[name] = dict(before.get(name, {}))
+            wants[name] = {}
             for partition, use in each.items():
-                key = name, partition
-                until[key] = self._saturated_until_ns.get(key, now_ns)
-                owes = (debt := self._debts.get(key)) is not None and debt.owed > 0
+                debt = None if topic is None else topic.debts.get(partition)
+                owes = debt is not None and debt.owed > 0
                 if topic is None or owes or use * 1000 >= topic.rate * _SATURATED_PERMILLE:
-                    until[key] = now_ns + _SATURATED_FOR_NS
-                is_unbounded = until[key] > now_ns
-                wants[key] = None if is_unbounded else max(LEAST, use * _WANTS_PERMILLE // 1000)
-        self._saturated_until_ns = until
+                    until[partition] = now_ns + _SATURATED_FOR_NS
+                is_unbounded = until.setdefault(partition, now_ns) > now_ns
+                demand = None if is_unbounded else max(LEAST, use * _WANTS_PERMILLE // 1000)
+                wants[name][partition] = demand
         return wants
 
     def _rises(self, name: str, target: int, use: int, now_ns: int, *, is_shared: bool) -> bool:
@@ -337,12 +327,11 @@ class _Costs:
         wants: demand of each partition; None is unbounded.
     """
 
-    def __init__(self, wants: Mapping[Partition, int | None]) -> None:
-        self._wants: dict[str, list[int | None]] = {}
-        for (name, _), want in wants.items():
-            self._wants.setdefault(name, []).append(want)
-        for each in self._wants.values():
-            each.sort(key=lambda want: (want is not None, -(want or 0)))
+    def __init__(self, wants: Demands) -> None:
+        self._wants = {
+            name: sorted(each.values(), key=lambda want: (want is not None, -(want or 0)))
+            for name, each in wants.items()
+        }
 
     def of(self, name: str, rate: int) -> int:
         """Return it: all of the partition with the most demand, and of the others what they want."""
@@ -350,37 +339,26 @@ class _Costs:
         return rate + sum(rate if want is None else min(rate, want) for want in others)
 
 
-def split(
-    part: int,
-    wants: Mapping[Partition, int | None],
-    most: Mapping[Partition, int | None],
-) -> dict[Partition, int]:
-    """Return the max-min fair rates of partitions, which add up to the part if it has one for each.
+def split(part: int, wants: Demands, most: Mapping[str, int]) -> dict[str, int]:
+    """Return the rate of each topic: that of the partition with the highest of the max-min fair rates.
+
+    The rates of partitions add up to the part, if it has the least rate for each and all may have more.
 
     Args:
         part: to be split, per second.
-        wants: demand of each, per second; None is unbounded.
-        most: the most that each may have; None is unbounded.
+        wants: demands of the partitions.
+        most: the most that each partition of a topic may have, of those that are bounded.
     """
-    rates = dict.fromkeys(wants, LEAST)
-    left = part - LEAST * len(wants)
-    demands = {each: _least(want, most[each]) for each, want in wants.items()}
-    for wanted in (demands, most):
-        rising = {
-            name for name, rate in rates.items() if (want := wanted[name]) is None or want > rate
-        }
-        while rising and left >= len(rising):
-            steps = [want - rates[each] for each in rising if (want := wanted[each]) is not None]
-            step = min((left // len(rising), *steps))
-            for name in rising:
-                rates[name] += step
-            left -= step * len(rising)
-            rising = {each for each in rising if rates[each] != wanted[each]}
-        for name in sorted(rising)[: max(0, left)]:
-            rates[name] += 1
-            left -= 1
-    return rates
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return min((each for each in (one, other) if each is not None), default=None)
+    bounds = {name: most.get(topic) for topic, each in wants.items() for name in each}
+    demands = {name: want for each in wants.values() for name, want in each.items()}
+    rates = dict.fromkeys(demands, LEAST)
+    for ends in (demands, dict.fromkeys(demands)):
+        more: dict[str, int | None] = {}
+        for name, rate in rates.items():
+            end = min((e for e in (ends[name], bounds[name]) if e is not None), default=None)
+            more[name] = None if end is None else max(0, end - rate)
+        left = max(0, part - sum(rates.values()))
+        targets = max_min(left, {name: Claim(want) for name, want in more.items()}).targets
+        for name, want in more.items():
+            rates[name] += targets[name] if want is None else min(want, targets[name])
+    return {topic: max(rates[name] for name in each) for topic, each in wants.items()}

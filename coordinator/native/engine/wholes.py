@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.core.model import Rates
+from coordinator.core.model import Dimension, Rates
 from coordinator.native.engine.entries import Record, record_of
 from coordinator.native.engine.sets import GroupSet
 from coordinator.native.engine.trim import WHOLE
@@ -48,18 +48,11 @@ class Wholes:
     def of(self, groups: GroupSet) -> Rates:
         """Return a native group's limits for all brokers together, the least of its groups."""
         limits = [self._limits[group] for group in groups if group in self._limits]
-        messages = [each.publish_messages for each in limits if each.publish_messages is not None]
-        sizes = [each.publish_bytes for each in limits if each.publish_bytes is not None]
-        return Rates(
-            publish_messages=min(messages, default=None), publish_bytes=min(sizes, default=None)
-        )
-
-    def dispatch_of(self, groups: GroupSet) -> tuple[int | None, int | None]:
-        """Return a native group's dispatch limits, messages and bytes, as `of`; None is unlimited."""
-        limits = [self._limits[group] for group in groups if group in self._limits]
-        messages = [each.dispatch_messages for each in limits if each.dispatch_messages is not None]
-        sizes = [each.dispatch_bytes for each in limits if each.dispatch_bytes is not None]
-        return min(messages, default=None), min(sizes, default=None)
+        least: dict[Dimension, int | None] = {}
+        for dimension in Dimension:
+            rates = (each.of(dimension) for each in limits)
+            least[dimension] = min((rate for rate in rates if rate is not None), default=None)
+        return Rates.from_mapping(least)
 
     def room(self, groups: GroupSet) -> Rates:
         """Return the limits that a native group's record must allow: its limits, and the margin."""

@@ -20,11 +20,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.topics import namespace_in
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.dispatch import DispatchSteering, Due
 from coordinator.native.engine.dispatch_rate import (
@@ -35,13 +37,15 @@ from coordinator.native.engine.dispatch_rate import (
     rate_in,
 )
 from coordinator.native.engine.outside import DispatchPolicies
-from coordinator.native.engine.sent import namespace_of
 from coordinator.ports import Clock, NotFound, PortError
 
 _EVERY_S: Final = 1.0
 _NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
 _LOOKED_AT_AGAIN_NS: Final = 30 * NANOS_PER_SECOND
 """A namespace whose floor was right is read again after this time, in case others have changed it."""
+
+_FREE_AT_ONCE: Final = 64
+"""Namespaces without a limit that are looked at in a round."""
 
 _WATCHED_EVERY_NS: Final = NANOS_PER_SECOND
 _WATCHED_AT_ONCE: Final = 4
@@ -58,6 +62,7 @@ _NOTHING_SET: Final = "none"
 """Kept beside an owner for which an operator has set no rate."""
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 log = structlog.get_logger(__name__)
 
@@ -142,7 +147,7 @@ class Dispatching:
         falls: list[Due] = []
         rises: list[Due] = []
         for each in due:
-            written = self._written_ns.setdefault(namespace_of(each.topic), deque())
+            written = self._written_ns.setdefault(namespace_in(each.topic), deque())
             while written and now_ns - written[0] >= NANOS_PER_SECOND:
                 written.popleft()
             if len(written) < _WRITES_PER_S:
@@ -204,13 +209,18 @@ class Dispatching:
             return
         floors = self._dispatch.floors()
         attached = self._dispatch.namespaces()
-        for namespace, floor in floors.items():
-            self._free.discard(namespace)
-            is_late = now_ns - self._right_ns.get(namespace, 0) >= _LOOKED_AT_AGAIN_NS
-            if is_late or self._is_off(namespace, floor):
-                await self._look_at_namespace(namespace, floor)
-        for namespace in (attached | self._right_ns.keys()) - floors.keys() - self._free:
-            await self._look_at_free(namespace)
+        self._free -= floors.keys()
+        looked_at = [
+            (namespace, floor)
+            for namespace, floor in floors.items()
+            if now_ns - self._right_ns.get(namespace, 0) >= _LOOKED_AT_AGAIN_NS
+            or self._is_off(namespace, floor)
+        ]
+        await _at_once(self._look_at_namespace, looked_at)
+        free = (attached | self._right_ns.keys()) - floors.keys() - self._free
+        # Those that were limited first; at a start there may be many that never were.
+        by_need = sorted(free, key=lambda name: (name not in self._right_ns, name))
+        await _at_once(self._look_at_free, by_need[:_FREE_AT_ONCE])
         self._free &= attached
 
     def _is_off(self, namespace: str, floor: TopicDispatchRate) -> bool:
@@ -219,12 +229,11 @@ class Dispatching:
             return floor != NO_RATE or namespace not in self._right_ns
         return not _is_near(in_force, lower_of(floor, self._dispatch.default(namespace)))
 
-    async def _look_at_namespace(self, namespace: str, floor: TopicDispatchRate) -> None:
-        try:
-            stored = await self._policies.kept(namespace)
-            present = await self._policies.rate(namespace)
-        except NotFound:
-            return
+    async def _look_at_namespace(self, named: tuple[str, TopicDispatchRate]) -> None:
+        """Set a namespace's default, given its name and its floor, if it is this sidecar's turn."""
+        namespace, floor = named
+        stored = await self._policies.kept(namespace)
+        present = await self._policies.rate(namespace)
         if stored is not None:
             self._former[namespace] = stored
         kept = self._former.get(namespace)
@@ -257,10 +266,9 @@ class Dispatching:
                 return
             await give_all_back(self._policies, namespace)
             log.info("dispatch rates given back", name=namespace)
-        self._former.pop(namespace, None)
-        self._dispatch.floor_in_force(namespace, None)
-        self._note_right(namespace)
-        self._right_ns.pop(namespace, None)
+        for known in (self._former, self._right_ns, self._wrong_ns):
+            known.pop(namespace, None)
+        self._dispatch.forget_namespace(namespace)
         self._free.add(namespace)
 
     def _is_turn(self, namespace: str) -> bool:
@@ -296,29 +304,22 @@ async def give_all_back(policies: DispatchPolicies, namespace: str) -> int:
     if kept is None:
         return 0
     await policies.set_rate(namespace, _former(kept))
-    given = 1
-    topics = await policies.topics(namespace)
-    for first in range(0, len(topics), _AT_ONCE):
-        chosen = topics[first : first + _AT_ONCE]
-        given += sum(await asyncio.gather(*(_given_back(policies, topic) for topic in chosen)))
+    given = await _at_once(partial(give_back, policies), await policies.topics(namespace))
     await policies.keep(namespace, None)
-    return given
+    return 1 + sum(given)
 
 
-async def _given_back(policies: DispatchPolicies, topic: str) -> bool:
-    try:
-        return await give_back(policies, topic)
-    except NotFound:
-        return False
-
-
-async def _at_once(call: Callable[[_T], Awaitable[None]], items: Sequence[_T]) -> None:
+async def _at_once(call: Callable[[_T], Awaitable[_R]], items: Sequence[_T]) -> list[_R]:
     """Call for all items, some at a time; an owner that is gone is no failure, any other is raised."""
+    done: list[_R] = []
     for first in range(0, len(items), _AT_ONCE):
         calls = map(call, items[first : first + _AT_ONCE])
         for answer in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(answer, BaseException) and not isinstance(answer, NotFound):
+            if not isinstance(answer, BaseException):
+                done.append(answer)
+            elif not isinstance(answer, NotFound):
                 raise answer
+    return done
 
 
 def _rate(body: str) -> TopicDispatchRate:
@@ -331,11 +332,14 @@ def _rate(body: str) -> TopicDispatchRate:
 
 def _former(kept: str) -> str:
     """Return what an operator had set, from what is kept of it; nothing if that is not understood."""
+    if kept == _NOTHING_SET:
+        return ""
     try:
-        return "" if kept == _NOTHING_SET or rate_in(kept) is None else kept
+        rate_in(kept)
     except ValueError:
         log.warning("what was kept is no dispatch rate", kept=kept[:_TEXT_MAX])
         return ""
+    return kept
 
 
 def _is_near(rate: TopicDispatchRate, wanted: TopicDispatchRate) -> bool:

@@ -119,8 +119,8 @@ class GivingBack:
         done = []
         for tenant in await self._admin.tenants():
             for namespace in await self._admin.namespaces(tenant):
-                if await self._policies.kept(namespace) is not None:
-                    given = await give_all_back(self._policies, namespace)
+                given = await give_all_back(self._policies, namespace)
+                if given:
                     done.append(f"{namespace}: {given} dispatch rates given back")
         return done
 

@@ -29,6 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from coordinator.core.model import MonitoringClass
+from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import TopicCount
 
 REMEMBERED: Final = 30
@@ -89,7 +90,7 @@ class BrokerBook:
 
     def __init__(self, bus_topics: Collection[str] = ()) -> None:
         self._bus = frozenset(bus_topics)
-        self._bus_namespaces = frozenset(_namespace_of(topic) for topic in bus_topics)
+        self._bus_namespaces = frozenset(namespace_in(topic) for topic in bus_topics)
         #: The counter of each namespace, topic and subscription, and the reading that listed it last.
         self._seen: dict[tuple[str, str, str], tuple[int, TopicCount]] = {}
         self._readings = 0
@@ -155,7 +156,3 @@ _COUNTS: Final[Mapping[MonitoringClass, Callable[[TopicCount], Volume]]] = {
     MonitoringClass.PUBLISH: lambda count: Volume(count.messages, count.bytes),
     MonitoringClass.DISPATCH: lambda count: Volume(count.out_messages, count.out_bytes),
 }
-
-
-def _namespace_of(topic: str) -> str:
-    return topic.partition("://")[2].rpartition("/")[0]

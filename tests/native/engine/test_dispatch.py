@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
+from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.dispatch_rate import NO_RATE, TopicDispatchRate
 from coordinator.native.engine.entries import NOTHING
-from coordinator.native.engine.sent import namespace_of
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 
@@ -280,4 +280,4 @@ def test_nothing_is_due_behind_a_gate_or_without_a_limit() -> None:
 
 def test_the_namespace_of_a_topic() -> None:
     """With its tenant."""
-    assert namespace_of(A) == "t/n"
+    assert namespace_in(A) == "t/n"

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.dispatch_rate import LEAST
-from coordinator.native.engine.topic_rates import Partition, TopicRates, split
+from coordinator.native.engine.topic_rates import TopicRates, split
 
 POLL_NS = NANOS_PER_SECOND // 2
 DELAY_NS = 400_000_000
@@ -148,7 +148,4 @@ def divided(
     part: int, most: Mapping[str, int] | None = None, **wants: int | None
 ) -> dict[str, int]:
     """Split among topics without partitions."""
-    keys: dict[str, Partition] = {name: (name, name) for name in wants}
-    bounds = {key: (most or {}).get(name) for name, key in keys.items()}
-    found = split(part, {keys[name]: want for name, want in wants.items()}, bounds)
-    return {name: found[key] for name, key in keys.items()}
+    return split(part, {name: {name: want} for name, want in wants.items()}, most or {})
