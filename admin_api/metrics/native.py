@@ -30,6 +30,10 @@ def native_families(state: NativeState) -> Iterator[Metric]:
         "native_poll_seconds", "From one reading of the broker's counters to the next.", state.poll_s,
         "seconds",
     )  # fmt: skip
+    yield gauge(
+        "native_limited_topics", "Topics whose own limits are in force, at all brokers.",
+        state.limited_topics,
+    )  # fmt: skip
     yield _by_group(
         state, "entry", "This broker's entry, of an interval.", [v.entry for v in state.groups]
     )

@@ -88,6 +88,7 @@ class NativeBody(CamelModel):
     polled_topics: int
     poll_seconds: float = Field(description="from one reading of the broker's counters to the next")
     groups: list[NativeGroupBody]
+    limited_topics: int = Field(description="topics whose own limits are in force, at all brokers")
     conditions: list[NativeConditionBody]
 
     @classmethod
@@ -97,7 +98,7 @@ class NativeBody(CamelModel):
             return cls(
                 path=path, service_url="", interval_seconds=0, transport="", margin=0.0,
                 connected=False, written=0, failed=0, polled_topics=0, poll_seconds=0.0,
-                groups=[], conditions=[],
+                groups=[], limited_topics=0, conditions=[],
             )  # fmt: skip
         return cls(
             path=path,
@@ -111,6 +112,7 @@ class NativeBody(CamelModel):
             polled_topics=state.polled_topics,
             poll_seconds=state.poll_s,
             groups=[NativeGroupBody.of(view) for view in state.groups],
+            limited_topics=state.limited_topics,
             conditions=[
                 NativeConditionBody(code=each.code, text=each.text, fix=each.fix)
                 for each in state.conditions

@@ -28,11 +28,13 @@ def limit_broker(gate: AnyGate, config: Config) -> None:
 
 
 def limit_topics(parts: SidecarParts) -> TopicLimitCourier:
-    """Bring the limits of topics to the gate and, of scalable ones, to the core."""
+    """Bring the limits of topics to the gate or the broker and, of scalable ones, to the core."""
     courier = TopicLimitCourier(parts.gate, parts.broker)
     parts.kept.topic_limits.watch(courier.changed)
     if parts.gate_process is not None:
         parts.kept.topic_limits.watch(parts.runner.topic_limits_changed)
+    elif parts.native is not None:
+        parts.kept.topic_limits.watch(parts.native.topic_limits_changed)
     return courier
 
 

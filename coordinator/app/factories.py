@@ -16,9 +16,9 @@ from admin_api.backend import Backlogs
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
-from coordinator.adapters.broker.dispatch_policies import HttpDispatchPolicies
 from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
+from coordinator.adapters.broker.rate_policies import HttpRatePolicies
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
@@ -32,6 +32,7 @@ from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
 from coordinator.native.engine.outside import BrokerCounters
+from coordinator.native.engine.rate_policy import RatePolicy
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
@@ -97,9 +98,9 @@ def native_admin(config: Config) -> HttpNativeAdmin:
     return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
 
 
-def dispatch_policies(config: Config) -> HttpDispatchPolicies:
-    """Return the dispatch rates of topics, by the own broker's admin REST."""
-    return HttpDispatchPolicies(config.broker_web_url, token=_broker_token(config))
+def rate_policies(config: Config, policy: RatePolicy) -> HttpRatePolicies:
+    """Return the rates of topics by one of Pulsar's policies, by the own broker's admin REST."""
+    return HttpRatePolicies(config.broker_web_url, policy, token=_broker_token(config))
 
 
 def broker_counters(config: Config, *, passed_only: bool = False) -> MetricsCounters:
@@ -113,7 +114,8 @@ def native(
     config: Config,
     topic: NativeTopic,
     admin: HttpNativeAdmin,
-    policies: HttpDispatchPolicies,
+    publish_rates: HttpRatePolicies,
+    dispatch_rates: HttpRatePolicies,
     counters: MetricsCounters,
     clock: Clock,
 ) -> NativeActuator:
@@ -130,7 +132,8 @@ def native(
         steering,
         topic,
         admin,
-        policies,
+        publish_rates,
+        dispatch_rates,
         counters,
         clock,
         poll_s=0.0 if config.has_gate else config.native_poll_seconds,

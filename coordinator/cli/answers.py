@@ -85,4 +85,5 @@ class Native(TypedDict):
     intervalSeconds: int
     connected: bool
     groups: list[dict[str, object]]
+    limitedTopics: int
     conditions: list[NativeConditionAnswer]

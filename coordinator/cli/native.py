@@ -18,7 +18,7 @@ from coordinator.config import Config, ConfigError
 _WITHIN_S = 20.0
 
 _GIVEN_BACK_WITHIN_S = 900.0
-"""Some hundred topics a second get their dispatch rates back."""
+"""Some hundred topics a second are looked at."""
 
 app = typer.Typer(
     no_args_is_help=True, help="Enforcement by Pulsar's own limiters, without a gate."
@@ -41,6 +41,8 @@ def show(context: typer.Context) -> None:
             echo(
                 f"  dispatch {group['dispatch']}, by the rates of {group['dispatchTopics']} topics"
             )
+    if found["limitedTopics"]:
+        echo(f"{found['limitedTopics']} topics with limits of their own, in force at all brokers")
     for condition in found["conditions"]:
         echo(f"{condition['code']}: {condition['text']}\n  -> {condition['fix']}")
 
@@ -54,7 +56,7 @@ def off(
     """Leave Pulsar's own resource groups to Pulsar again, once no sidecar runs any more.
 
     Records return from their part of the limit to the whole limit, namespaces to the narrowest of their
-    groups, and topics and namespaces to the dispatch rates that they had.
+    groups, and topics and namespaces to the publish and dispatch rates that they had.
     """
     loaded = load_or_refuse(config, settings)
     try:
@@ -77,6 +79,7 @@ async def _off(config: Config) -> list[str]:
     from coordinator.adapters.zookeeper.membership import ZooKeeperMembership  # noqa: PLC0415
     from coordinator.adapters.zookeeper.store import ZooKeeperStore  # noqa: PLC0415
     from coordinator.app import factories  # noqa: PLC0415
+    from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH  # noqa: PLC0415
     from coordinator.native.shell.giving_back import GivingBack  # noqa: PLC0415
     from coordinator.ports import PortError  # noqa: PLC0415
     from coordinator.runtime.release import RELEASE  # noqa: PLC0415
@@ -86,7 +89,10 @@ async def _off(config: Config) -> list[str]:
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
         admin = await stack.enter_async_context(factories.native_admin(config))
         topic = factories.native_topic(config)
-        policies = await stack.enter_async_context(factories.dispatch_policies(config))
+        policies = [
+            await stack.enter_async_context(factories.rate_policies(config, policy))
+            for policy in (PUBLISH, DISPATCH)
+        ]
         giving_back = GivingBack(admin, policies, topic, config.cluster_group)
         store.watch(giving_back.catalogue_changed)
         membership.watch_members(giving_back.members_changed)

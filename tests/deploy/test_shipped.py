@@ -65,7 +65,7 @@ class SteeringNothing:
     def state(self) -> NativeState:
         """As before the first group."""
         health = TopicHealth(connected=False, reason="", written=0, failed=0)
-        return NativeState("", 1, "", 0, False, health, 0, 0.5, (), ())
+        return NativeState("", 1, "", 0, False, health, 0, 0.5, (), 0, ())
 
 
 async def known_metrics() -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from coordinator.adapters.broker.dispatch_policies import PROPERTY
+from coordinator.native.engine.rate_policy import DISPATCH
 from deploy.local.topics import path_of
 from tests.integration.native_world import Native, opened
 from tests.integration.sliding import Counted, sliding
@@ -218,7 +218,7 @@ def test_a_tenant_that_changes_rates_and_texts_gets_no_more(sent: Sent) -> None:
         sent.set_rate(lifted, SET | {"dispatchThrottlingRateInMsg": 100_000})
         for owner in (NAMESPACE, other):
             path = f"{_admin_path(owner)}/properties"
-            sent.native.topics.ask("PUT", path, {PROPERTY: "[no rate"})
+            sent.native.topics.ask("PUT", path, {DISPATCH.kept_as: "[no rate"})
         sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
     eventually(lambda: sent.rate_of(other) is None, "no rate is left")
     set_meanwhile = SET | {"dispatchThrottlingRateInMsg": 100_000}
@@ -243,7 +243,7 @@ def test_what_an_operator_has_set_is_kept_and_comes_back(sent: Sent) -> None:
         try:
             off = sent.native.off()
             assert off.returncode == 0, off.stderr
-            assert f"{NAMESPACE}: 3 dispatch rates given back" in off.stdout
+            assert f"{NAMESPACE}: 3 rates given back" in off.stdout
             assert sent.rate_of(own) == SET
             assert sent.rate_of(other) is None
             assert sent.rate_of(NAMESPACE) is None

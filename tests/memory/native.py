@@ -8,6 +8,7 @@ from coordinator.core.topics import TopicName
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
+from coordinator.native.engine.rate_policy import DISPATCH, RatePolicy
 from coordinator.native.engine.table import Statement
 from coordinator.ports import NotFound, Refused
 
@@ -121,26 +122,28 @@ class MemoryNativeAdmin:
         return sorted({name.partition("/")[0] for name in self.groups})
 
 
-class MemoryDispatchPolicies:
-    """`coordinator.native.engine.outside.DispatchPolicies` in memory.
+class MemoryRatePolicies:
+    """`coordinator.native.engine.outside.RatePolicies` in memory.
 
     Args:
         owners: the namespaces and topics that there are.
+        policy: which of the policies.
     """
 
-    def __init__(self, *owners: str) -> None:
+    def __init__(self, *owners: str, policy: RatePolicy = DISPATCH) -> None:
         self.owners = set(owners)
+        self.policy = policy
         #: The rates that are set, and what is kept beside their owners.
         self.rates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
 
     async def rate(self, owner: str) -> str:
-        """See `DispatchPolicies`."""
+        """See `RatePolicies`."""
         self._check(owner)
         return self.rates.get(owner, "")
 
     async def set_rate(self, owner: str, body: str) -> None:
-        """See `DispatchPolicies`."""
+        """See `RatePolicies`."""
         self._check(owner)
         if body:
             self.rates[owner] = body
@@ -148,12 +151,12 @@ class MemoryDispatchPolicies:
             self.rates.pop(owner, None)
 
     async def kept(self, owner: str) -> str | None:
-        """See `DispatchPolicies`."""
+        """See `RatePolicies`."""
         self._check(owner)
         return self.texts.get(owner)
 
     async def keep(self, owner: str, text: str | None) -> None:
-        """See `DispatchPolicies`."""
+        """See `RatePolicies`."""
         self._check(owner)
         if text is None:
             self.texts.pop(owner, None)
@@ -161,12 +164,12 @@ class MemoryDispatchPolicies:
             self.texts[owner] = text
 
     async def partitions(self, topic: str) -> int:
-        """See `DispatchPolicies`."""
+        """See `RatePolicies`."""
         self._check(topic)
         return sum(owner.startswith(f"{topic}-partition-") for owner in self.owners)
 
     async def topics(self, namespace: str) -> Sequence[str]:
-        """See `DispatchPolicies`."""
+        """See `RatePolicies`."""
         self._check(namespace)
         prefix = f"persistent://{namespace}/"
         names = (TopicName.parse(each) for each in sorted(self.owners) if each.startswith(prefix))

@@ -101,9 +101,9 @@ ROOMS: Final = (
         _integration("native_many_groups", "native_restarts"),
     ),
     Room(
-        "native-dispatch",
-        "dispatch limits held by topics' own rates",
-        _integration("native_dispatch"),
+        "native-policies",
+        "limits of dispatch and of single topics, held by topics' own policies",
+        _integration("native_dispatch", "native_topics"),
     ),
     Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")

@@ -13,7 +13,7 @@ from typing import Final
 from coordinator.core.handling import REFUSE
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.core.owners import OwnerKind, attached, in_words
-from coordinator.native.engine.dispatch_rate import LEAST
+from coordinator.native.engine.rate_policy import LEAST
 
 _LEAST_PER_BROKER: Final = 2
 """Pulsar's least quota is 1 a second, and the bucket at each interval adds up to as much again."""

@@ -56,6 +56,7 @@ class Observed:
         admin_error: why the last request to its admin REST failed; empty if it did not.
         counters_error: the same of its counters.
         dispatch_error: why dispatch rates cannot be written; empty if they can, or need not be.
+        topic_limits_error: the same of the limits of single topics.
         health: of the topic of entries.
         steered_since_ns: time since which there are entries to write; None while there are none.
         spoke_ns: time of the own broker's last report; None is never.
@@ -70,6 +71,7 @@ class Observed:
         cannot: limits that a broker cannot enforce.
         lists_topics: whether the broker's metrics list topics, and not namespaces alone.
         limits_dispatch: whether any group has a limit of dispatch.
+        limits_topics: whether any topic has a limit of its own.
         strict: groups under the strict policy, which is not kept here.
     """
 
@@ -77,6 +79,7 @@ class Observed:
     admin_error: str = ""
     counters_error: str = ""
     dispatch_error: str = ""
+    topic_limits_error: str = ""
     health: TopicHealth = field(default_factory=lambda: TopicHealth(False, "", 0, 0))
     steered_since_ns: int | None = None
     spoke_ns: int | None = None
@@ -91,6 +94,7 @@ class Observed:
     cannot: tuple[str, ...] = ()
     lists_topics: bool = True
     limits_dispatch: bool = False
+    limits_topics: bool = False
     strict: tuple[str, ...] = ()
 
 
@@ -160,11 +164,10 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
         yield NativeCondition(
             "admin", f"the broker's admin REST cannot be used: {seen.admin_error}", fix
         )
-    if seen.dispatch_error:
+    rates_error = seen.dispatch_error or seen.topic_limits_error
+    if rates_error:
         fix = "broker_web_url must answer, and broker_token_file hold a super-user's token"
-        yield NativeCondition(
-            "dispatch", f"dispatch rates cannot be written: {seen.dispatch_error}", fix
-        )
+        yield NativeCondition("rates", f"rates of topics cannot be written: {rates_error}", fix)
     if seen.counters_error:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file"
         yield NativeCondition("counters", f"counters cannot be read: {seen.counters_error}", fix)
@@ -182,8 +185,10 @@ def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[Nati
         text = "the broker's metrics list no topics, so no limit of dispatch is held"
         fix = "set exposeTopicLevelMetricsInPrometheus=true in broker.conf"
         yield NativeCondition("topics", text, fix)
-    if seen.limits_dispatch and not facts.topic_policies:
-        text = "topics have no policies, so no limit of dispatch is held"
+    if (seen.limits_dispatch or seen.limits_topics) and not facts.topic_policies:
+        text = (
+            "topics have no policies, so no limit of dispatch is held, and none of a single topic"
+        )
         fix = "set topicLevelPoliciesEnabled=true in broker.conf"
         yield NativeCondition("policies", text, fix)
     if facts.transport != TRANSPORT:

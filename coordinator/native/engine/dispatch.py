@@ -15,6 +15,7 @@ split among the topics here that have consumers (topic_rates.py), and each part 
   law moves the limit to the brokers that use theirs up.
 * **Counts** of what was sent are handed on as they are paid for (topic_rates.py), as the law would take
   a lump for demand, and the time without any that follows for none.
+* **Limits of single topics** (topic_limiting.py) bound their topics' rates as well.
 * **Without consumers** a topic that this broker serves goes back to the floor.
 
 Pure: told the counters, the local limits and the time, it returns the policies to write.
@@ -28,15 +29,15 @@ from typing import Final, NamedTuple
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import TopicCount
-from coordinator.native.engine.dispatch_rate import (
+from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.native.engine.parts import NativePart, split
+from coordinator.native.engine.rate_policy import (
     LEAST,
     NO_RATE,
-    TopicDispatchRate,
+    PolicyRate,
     higher_of,
     lower_of,
 )
-from coordinator.native.engine.entries import NOTHING, Amounts
-from coordinator.native.engine.parts import NativePart, split
 from coordinator.native.engine.sent import SentByTopic
 from coordinator.native.engine.sets import GroupSet
 from coordinator.native.engine.steering import Steering
@@ -78,7 +79,7 @@ class Due(NamedTuple):
     """
 
     topic: str
-    rate: TopicDispatchRate
+    rate: PolicyRate
     rises: bool
     is_known: bool
 
@@ -100,11 +101,13 @@ class DispatchSteering:
         self._namespaces: dict[GroupSet, list[str]] = {}
         self._sets: Mapping[str, GroupSet] = {}
         #: The namespaces' defaults: by their operators, and as they are in force.
-        self._defaults: dict[str, TopicDispatchRate] = {}
-        self._floors: dict[str, TopicDispatchRate] = {}
+        self._defaults: dict[str, PolicyRate] = {}
+        self._floors: dict[str, PolicyRate] = {}
         #: When topics were found to have no policy.
         self._missing_ns: dict[str, int] = {}
         self._mixed_since_ns: int | None = None
+        #: The limits that single topics have of their own, per partition.
+        self._own_limits: dict[str, PolicyRate] = {}
         #: Whether topics may have floors; None until the sidecars of all brokers are known.
         self.has_floors: bool | None = None
 
@@ -126,11 +129,18 @@ class DispatchSteering:
                 self._parts[groups], self._held(groups, now_ns), unpaid, now_ns, topics=topics
             )
 
-    def default_found(self, namespace: str, by_operator: TopicDispatchRate) -> None:
+    def set_own_limit(self, topic: str, limit: PolicyRate) -> None:
+        """Take the limit that a topic has of its own, of each partition; `NO_RATE` for none."""
+        if limit == NO_RATE:
+            self._own_limits.pop(topic, None)
+        else:
+            self._own_limits[topic] = limit
+
+    def default_found(self, namespace: str, by_operator: PolicyRate) -> None:
         """Take the default rate of a namespace's topics that its operator has set."""
         self._defaults[namespace] = by_operator
 
-    def floor_in_force(self, namespace: str, rate: TopicDispatchRate | None) -> None:
+    def floor_in_force(self, namespace: str, rate: PolicyRate | None) -> None:
         """Take the default rate of a namespace's topics that is in force; None if it is not known."""
         if rate is None:
             self._floors.pop(namespace, None)
@@ -145,8 +155,8 @@ class DispatchSteering:
     def found(
         self,
         topic: str,
-        by_operator: TopicDispatchRate,
-        present: TopicDispatchRate | None,
+        by_operator: PolicyRate,
+        present: PolicyRate | None,
         now_ns: int,
         *,
         partitions: int = 0,
@@ -166,14 +176,14 @@ class DispatchSteering:
             self._policies[topic].found_ns = now_ns
             self._note_rate(topic, present, now_ns)
 
-    def written(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> None:
+    def written(self, topic: str, rate: PolicyRate, now_ns: int) -> None:
         """Take the news that a topic's rate was written."""
         known = self._policies.get(topic)
         if known is not None:
             known.written(rate, now_ns, is_own=True)
             self._note_rate(topic, rate, now_ns)
 
-    def seen(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> bool:
+    def seen(self, topic: str, rate: PolicyRate, now_ns: int) -> bool:
         """Take the rate that a topic has now; tell whether an operator has just set it."""
         known = self._policies.get(topic)
         if known is None or known.rate in (None, rate):
@@ -181,7 +191,8 @@ class DispatchSteering:
         if known.partitions and rate == NO_RATE:
             self.forget(topic)  # it went back to the floor, as its consumers left
             return False
-        by_operator = known.seen(rate, now_ns)
+        # One that has a limit of its own is set again when others change it (topic_limiting.py).
+        by_operator = known.seen(rate, now_ns, is_sidecars=topic in self._own_limits)
         self._note_rate(topic, rate, now_ns)
         return by_operator
 
@@ -204,17 +215,17 @@ class DispatchSteering:
         """Return the namespaces that count against any group."""
         return frozenset(self._steering.sets)
 
-    def floors(self) -> dict[str, TopicDispatchRate]:
+    def floors(self) -> dict[str, PolicyRate]:
         """Return the floor that each namespace with a limit should have, `NO_RATE` for none."""
         self._resolve()
         parts = _FLOOR_PARTS * self._steering.table.members
-        found: dict[str, TopicDispatchRate] = {}
+        found: dict[str, PolicyRate] = {}
         for groups, namespaces in self._namespaces.items():
             messages, size = (
                 None if limit is None else max(LEAST, limit // parts)
                 for limit in self._whole(groups)
             )
-            floor = TopicDispatchRate(messages, size)
+            floor = PolicyRate(messages, size)
             if floor != NO_RATE and not self._steering.behind_gate:
                 found |= dict.fromkeys(namespaces, floor if self.has_floors else NO_RATE)
         return found
@@ -227,13 +238,22 @@ class DispatchSteering:
             found += self._due_of(groups, all_rates, now_ns)
         return sorted(found, key=lambda each: (each.rises, each.topic))
 
-    def floor(self, namespace: str) -> TopicDispatchRate | None:
+    def floor(self, namespace: str) -> PolicyRate | None:
         """Return the default rate of a namespace's topics that is in force; None if it is not known."""
         return self._floors.get(namespace)
 
-    def default(self, namespace: str) -> TopicDispatchRate:
+    def default(self, namespace: str) -> PolicyRate:
         """Return the default rate of a namespace's topics that its operator has set, as far as known."""
         return self._defaults.get(namespace, NO_RATE)
+
+    def own_limit(self, topic: str) -> PolicyRate:
+        """Return the limit that a topic has of its own, of each partition; `NO_RATE` for none."""
+        return self._own_limits.get(topic, NO_RATE)
+
+    def holds_dispatch(self, namespace: str) -> bool:
+        """Return whether the topics of a namespace have parts of a group's limit."""
+        groups = self._steering.sets.get(namespace)
+        return groups is not None and self._whole(groups) != NO_RATE
 
     def is_parted(self, topic: str) -> bool:
         """Return whether a topic that is loaded here has partitions."""
@@ -358,7 +378,7 @@ class DispatchSteering:
             )
             if present is None and waits:
                 continue  # the floor holds it until there is room
-            rate = TopicDispatchRate(*wanted)
+            rate = PolicyRate(*wanted)
             if present is None and topic in shared:
                 # It comes down later, if the law leaves this broker no more than that.
                 rate = higher_of(rate, self._floors.get(namespace_in(topic), most[topic]))
@@ -379,23 +399,24 @@ class DispatchSteering:
                 is_missing = now_ns - self._missing_ns.get(topic, -_MISSING_NS) < _MISSING_NS
                 has_room = len(self._policies) < _POLICIES_MAX and not is_missing
                 needs_one = has_room and _outgrows(each, floor, self._parts[groups])
-                if topic in self._policies or needs_one:
+                if topic in self._policies or needs_one or (has_room and topic in self._own_limits):
                     uses[topic] = each
                 else:
                     messages += sum(amounts.messages for amounts in each.values())
                     size += sum(amounts.bytes for amounts in each.values())
         return uses, Amounts(messages, size)
 
-    def _most(self, topic: str, groups: GroupSet, now_ns: int) -> TopicDispatchRate:
+    def _most(self, topic: str, groups: GroupSet, now_ns: int) -> PolicyRate:
         default, policy = self.default(namespace_in(topic)), self._policies.get(topic)
-        return default if policy is None else policy.most(default, self._whole(groups), now_ns)
+        most = default if policy is None else policy.most(default, self._whole(groups), now_ns)
+        return lower_of(most, self.own_limit(topic))
 
-    def _whole(self, groups: GroupSet) -> TopicDispatchRate:
+    def _whole(self, groups: GroupSet) -> PolicyRate:
         """Return the limit of all brokers together."""
         limits = self._steering.wholes.of(groups)
-        return TopicDispatchRate(limits.dispatch_messages, limits.dispatch_bytes)
+        return PolicyRate(limits.dispatch_messages, limits.dispatch_bytes)
 
-    def _note_rate(self, topic: str, rate: TopicDispatchRate, now_ns: int) -> None:
+    def _note_rate(self, topic: str, rate: PolicyRate, now_ns: int) -> None:
         for rates, amount in zip(self._rates_of(topic), rate, strict=True):
             if amount is None:
                 rates.forget(topic)
@@ -421,7 +442,7 @@ class DispatchSteering:
                 policy.idle_since_ns = now_ns
 
 
-def _outgrows(uses: Mapping[str, Amounts], floor: TopicDispatchRate | None, parts: _Parts) -> bool:
+def _outgrows(uses: Mapping[str, Amounts], floor: PolicyRate | None, parts: _Parts) -> bool:
     """Return whether a topic needs a rate of its own: it uses its floor up, or has none."""
     if floor is None:
         return True

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts, Record
+from coordinator.native.engine.rate_policy import RatePolicy
 from coordinator.native.engine.table import Statement
 
 
@@ -118,22 +119,25 @@ class NativeAdmin(Protocol):
         ...
 
 
-class DispatchPolicies(Protocol):
-    """Dispatch rates of topics and namespaces, by the own broker's admin REST, and what is kept of them.
+class RatePolicies(Protocol):
+    """Rates of topics and namespaces by one of Pulsar's policies, and what is kept of them.
 
     An owner is a topic by its full name, or a namespace as ``tenant/namespace``, whose rate is the
-    default of its topics. A rate is as in dispatch_rate.py. What is kept of an owner is a text that
+    default of its topics. A rate is as in rate_policy.py. What is kept of an owner is a text that
     Pulsar stores beside it and deletes with it.
 
     Each raises NotFound when there is no such owner, BrokerUnreachable, Refused.
     """
 
+    policy: RatePolicy
+    """The policy."""
+
     async def rate(self, owner: str) -> str:
-        """Return an owner's own dispatch rate; empty is none."""
+        """Return an owner's own rate; empty is none."""
         ...
 
     async def set_rate(self, owner: str, body: str) -> None:
-        """Set an owner's dispatch rate, or remove it."""
+        """Set an owner's rate, or remove it."""
         ...
 
     async def kept(self, owner: str) -> str | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.native.engine.dispatch_rate import LEAST, NO_RATE, TopicDispatchRate, lower_of
+from coordinator.native.engine.rate_policy import LEAST, NO_RATE, PolicyRate, lower_of
 
 _OBJECTED_NS: Final = 10 * NANOS_PER_SECOND
 _OBJECTED_MAX_NS: Final = 640 * NANOS_PER_SECOND
@@ -51,21 +51,19 @@ class TopicPolicy:
         idle_since_ns: since when it has no consumers here; None if it has.
     """
 
-    by_operator: TopicDispatchRate
+    by_operator: PolicyRate
     partitions: int = 0
-    rate: TopicDispatchRate | None = None
+    rate: PolicyRate | None = None
     is_own: bool = False
     changed_ns: int = 0
     found_ns: int | None = None
     idle_since_ns: int | None = None
-    _objection: TopicDispatchRate = NO_RATE
+    _objection: PolicyRate = NO_RATE
     _objected_until_ns: int = 0
     _objected_for_ns: int = 0
-    _written: deque[TopicDispatchRate] = field(default_factory=lambda: deque(maxlen=_WRITTEN_KEPT))
+    _written: deque[PolicyRate] = field(default_factory=lambda: deque(maxlen=_WRITTEN_KEPT))
 
-    def most(
-        self, default: TopicDispatchRate, whole: TopicDispatchRate, now_ns: int
-    ) -> TopicDispatchRate:
+    def most(self, default: PolicyRate, whole: PolicyRate, now_ns: int) -> PolicyRate:
         """Return the highest rate that it may get.
 
         Args:
@@ -86,9 +84,9 @@ class TopicPolicy:
                 more = rate * step // 1000
                 equal = more if self._objected_for_ns else max(equal, more)
             shares.append(equal)
-        return lower_of(own, TopicDispatchRate(*shares))
+        return lower_of(own, PolicyRate(*shares))
 
-    def may_become(self, rate: TopicDispatchRate, now_ns: int) -> bool:
+    def may_become(self, rate: PolicyRate, now_ns: int) -> bool:
         """Return whether it may be written now.
 
         A rate that was found is not lowered by much at first: the law does not know yet what the topic's
@@ -101,27 +99,32 @@ class TopicPolicy:
             for before, after in zip(self.rate or NO_RATE, rate, strict=True)
         )
 
-    def written(self, rate: TopicDispatchRate, now_ns: int, *, is_own: bool) -> None:
+    def written(self, rate: PolicyRate, now_ns: int, *, is_own: bool) -> None:
         """Take the news that a sidecar has written a rate, this one or another."""
         self.rate, self.changed_ns, self.is_own = rate, now_ns, is_own
         self.found_ns = None
         self._written.append(rate)
 
-    def seen(self, rate: TopicDispatchRate, now_ns: int) -> bool:
+    def seen(self, rate: PolicyRate, now_ns: int, *, is_sidecars: bool = False) -> bool:
         """Take the rate that it has now, and that is another one; tell whether an operator has set it.
 
         A rate of a topic without partitions that no sidecar has written of late is an operator's; a
         broker may still answer with one that was written before.
+
+        Args:
+            rate: as it is now.
+            now_ns: the time.
+            is_sidecars: whether it is a sidecar's in any case.
         """
         if self.partitions:
             self._object(rate, now_ns)
-        by_operator = not self.partitions and rate not in self._written
+        by_operator = not self.partitions and not is_sidecars and rate not in self._written
         if by_operator:
             self.by_operator = rate
         self.written(rate, now_ns, is_own=False)
         return by_operator
 
-    def _object(self, rate: TopicDispatchRate, now_ns: int) -> None:
+    def _object(self, rate: PolicyRate, now_ns: int) -> None:
         if lower_of(rate, self.rate or NO_RATE) == rate:
             twice_ns = min(2 * self._objected_for_ns, _OBJECTED_MAX_NS)
             self._objected_for_ns = twice_ns or _OBJECTED_NS

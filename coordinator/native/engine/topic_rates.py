@@ -37,7 +37,7 @@ from typing import Final
 from coordinator.core.allocation.laws.claims import Claim
 from coordinator.core.allocation.laws.water_filling import max_min
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.native.engine.dispatch_rate import LEAST
+from coordinator.native.engine.rate_policy import LEAST
 
 _SATURATED_PERMILLE: Final = 900
 """A topic with this use of its rate may want more."""

@@ -33,6 +33,7 @@ class NativeState:
         polled_topics: number of topics in the broker's counters.
         poll_s: from one poll to the next.
         groups: every native group.
+        limited_topics: number of topics whose own limits are in force.
         conditions: conditions that keep it from being exact.
     """
 
@@ -45,6 +46,7 @@ class NativeState:
     polled_topics: int
     poll_s: float
     groups: tuple[NativeView, ...]
+    limited_topics: int
     conditions: tuple[NativeCondition, ...]
 
     def slack(self, group: str, dimension: Dimension) -> str:

@@ -1,9 +1,10 @@
 """The shell of native enforcement: the ports of a gate, with no gate.
 
-Five loops, each of which survives all failures: one writes entries (at once when a setting changed or
+Six loops, each of which survives all failures: one writes entries (at once when a setting changed or
 the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters
 (polling.py), one keeps Pulsar's records and attachments (upkeep.py), one the dispatch rates of topics
-(dispatching.py), one asks brokers that nothing is heard of whether they are there (asking.py). Limits
+(dispatching.py), one the limits of single topics (topic_limiting.py), one asks brokers that nothing is
+heard of whether they are there (asking.py). Limits
 that only a gate can enforce are accepted and reported as not enforced (`conditions`), so that no reader
 believes them enforced.
 """
@@ -19,7 +20,6 @@ import structlog
 
 from coordinator.core.allocation.forest import resolve
 from coordinator.core.demand.observing import is_observed
-from coordinator.core.handling import Handling
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
@@ -30,18 +30,13 @@ from coordinator.core.model import (
     ResourceGroup,
     Traffic,
 )
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import SCALABLE, TopicName
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.conditions import Condition, ConditionKind
-from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
-    ConnectionFigures,
     GateFigures,
     GateLimits,
-    GateSlowness,
-    HoldView,
-    RoleView,
-    UnknownTopicsView,
+    TopicLimitView,
 )
 from coordinator.native.engine.beyond import beyond_brokers
 from coordinator.native.engine.conditions import NOT_NATIVE, NativeCondition, Observed, conditions
@@ -49,18 +44,22 @@ from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import (
     BrokerCounters,
-    DispatchPolicies,
     EntryTopic,
     NativeAdmin,
+    RatePolicies,
 )
+from coordinator.native.engine.sent import base_of
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
+from coordinator.native.engine.topic_limits import cannot_hold
 from coordinator.native.engine.views import NativeState
 from coordinator.native.shell.asking import Asking
 from coordinator.native.shell.dispatching import Dispatching
 from coordinator.native.shell.polling import Listener, Polling
+from coordinator.native.shell.topic_limiting import TopicLimiting
 from coordinator.native.shell.upkeep import Upkeep
-from coordinator.ports import Catalogue, Clock
+from coordinator.native.shell.without_gate import WithoutGate
+from coordinator.ports import Catalogue, Clock, TopicLimits
 
 WRITTEN_EVERY_S: Final = 0.2
 
@@ -70,7 +69,7 @@ _TAKES_EFFECT_NS: Final = NANOS_PER_SECOND
 log = structlog.get_logger(__name__)
 
 
-class NativeActuator:
+class NativeActuator(WithoutGate):
     """A gate's ports on Pulsar's own limiter.
 
     Args:
@@ -78,7 +77,8 @@ class NativeActuator:
         steering: what is to be written.
         topic: where.
         admin: of the own broker.
-        policies: dispatch rates of topics, by the own broker.
+        publish_rates: of topics, by the own broker.
+        dispatch_rates: the same of dispatch.
         counters: of the own broker.
         clock: monotonic time.
         poll_s: the least time between two polls; 0 polls never, since a gate counts.
@@ -93,7 +93,8 @@ class NativeActuator:
         steering: Steering,
         topic: EntryTopic,
         admin: NativeAdmin,
-        policies: DispatchPolicies,
+        publish_rates: RatePolicies,
+        dispatch_rates: RatePolicies,
         counters: BrokerCounters,
         clock: Clock,
         *,
@@ -115,9 +116,14 @@ class NativeActuator:
         self._due = asyncio.Event()
         self._asking = Asking(steering, clock, self._due.set)
         self._dispatch = DispatchSteering(steering)
-        self._dispatching = Dispatching(self._dispatch, policies, self._seen, clock)
-        self._polling = Polling(counters, steering, self._dispatch, self._seen, clock, poll_s)
-        self._polling.polled = self._dispatching.wanted.set
+        self._dispatching = Dispatching(self._dispatch, dispatch_rates, self._seen, clock)
+        self._limiting = TopicLimiting(
+            publish_rates, dispatch_rates, self._dispatch, self._seen, clock
+        )
+        self._polling = Polling(
+            counters, steering, self._dispatch, self._limiting.book, self._seen, clock, poll_s
+        )
+        self._polling.polled = self._polled
         self._limits: dict[str, Rates] = {}
         self._fractions: dict[str, Fractions] = {}
         self._leased: set[str] = set()
@@ -128,6 +134,10 @@ class NativeActuator:
         #: Until the sidecar is told to stop.
         self._writes = True
         self._unenforced: set[str] = set()
+        #: What cannot be held of topics' limits, in words, by topic.
+        self._unheld: dict[str, str] = {}
+        #: The scalable topics that have limits.
+        self._scalable: set[str] = set()
         self._groups: Mapping[str, ResourceGroup] = {}
         self._attachments = Attachments()
         self._brokers = 1
@@ -142,6 +152,7 @@ class NativeActuator:
             if self._polling.is_wanted:
                 tasks.create_task(self._polling.run())
                 tasks.create_task(self._dispatching.run())
+                tasks.create_task(self._limiting.run())
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """All definitions and attachments as they are now."""
@@ -161,7 +172,7 @@ class NativeActuator:
         ids = [member.broker for member in members]
         self._steering.set_members(ids)
         rank = ids.index(self._broker) if self._broker in ids else None
-        self._upkeep.rank = self._dispatching.rank = rank
+        self._upkeep.rank = self._dispatching.rank = self._limiting.rank = rank
         self._brokers = len(ids)
         self._upkeep.wanted.set()
 
@@ -179,6 +190,7 @@ class NativeActuator:
             polled_topics=self._polling.topics,
             poll_s=self._polling.every_s,
             groups=self._steering.views(),
+            limited_topics=sum(1 for _ in self._limiting.book.held()),
             conditions=tuple(self.conditions(now_ns)),
         )
 
@@ -234,9 +246,6 @@ class NativeActuator:
         self._steer(group)
         self._tell()
 
-    def set_handling(self, group: str, handling: Handling) -> None:
-        """Do nothing: brokers save up no credit and refuse nothing, which `beyond_brokers` tells."""
-
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""
         self._lease_until_ns = until_ns
@@ -277,10 +286,6 @@ class NativeActuator:
         """Return the counts of each namespace since the last call."""
         return self._steering.namespace_traffic()
 
-    async def role_traffic(self) -> tuple[RoleView, ...]:
-        """Return nothing: a broker's own limiter knows no roles."""
-        return ()
-
     async def published_topics(self) -> frozenset[str]:
         """Return the full names of the topics that producers are connected to."""
         return self._polling.published_topics
@@ -295,20 +300,10 @@ class NativeActuator:
         self._in_force = self._told
         self._settle()
 
-    async def drain(self, timeout_s: float) -> None:
-        """Return at once: clients are the broker's."""
-
-    async def close(self) -> None:
-        """Do nothing: no socket is open here."""
-
     async def start(self) -> int:
         """Write entries from now on; return 0: no socket listens."""
         self._steering.start(self._clock.now_ns())
         return 0
-
-    async def ends(self) -> None:
-        """Wait for ever: it lives as long as the sidecar."""
-        await asyncio.Event().wait()
 
     async def figures(self) -> GateFigures:
         """Return the participants of limited namespaces, as of the last poll; nothing is held here."""
@@ -338,37 +333,13 @@ class NativeActuator:
             closes={},
         )
 
-    def slowness(self) -> GateSlowness:
-        """Return that it never is: it answers from this process."""
-        return GateSlowness()
-
     async def limits(self) -> GateLimits:
-        """Return no limits of a gate's own."""
-        return GateLimits(Rates(), None, 0, ())
-
-    async def partition_limits(self) -> Rates:
-        """Return no limit."""
-        return Rates()
-
-    async def partition_traffic(self) -> tuple[Traffic, ...]:
-        """Return no counts: partitions are not observed."""
-        return ()
-
-    async def holds(self) -> tuple[HoldView, ...]:
-        """Return no hold times: nothing is held here."""
-        return ()
-
-    async def unknown_topics(self) -> UnknownTopicsView:
-        """Return no counts: no gate sees the names of topics."""
-        return UnknownTopicsView()
-
-    async def delayed(self) -> DelayedView | None:
-        """Return None: no gate counts delayed messages."""
-        return None
-
-    async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
-        """Return no connections: they are the broker's."""
-        return ()
+        """Return the limits of single topics that are in force."""
+        topics = (
+            TopicLimitView(name, topic.limits, topic.partitions, {})
+            for name, topic in self._limiting.book.held()
+        )
+        return GateLimits(Rates(), None, 0, tuple(topics))
 
     # Limits that only a gate can enforce.
 
@@ -380,9 +351,20 @@ class NativeActuator:
         """Do nothing: native enforcement has no such limits."""
         self._note("partitions", limits)
 
-    def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:  # noqa: ARG002
-        """Do nothing: native enforcement has no such limits."""
-        self._note(str(topic), limits)
+    def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:
+        """Limit a topic, all its partitions together, by Pulsar's own policies; no rates, no limit."""
+        name = str(topic.whole)
+        self._unheld.pop(name, None)
+        cannot = cannot_hold(name, limits, partitions)
+        if cannot:
+            self._unheld[name] = cannot
+        if base_of(name):
+            self._limiting.set_limit(name, limits, partitions)
+
+    def topic_limits_changed(self, limits: TopicLimits) -> None:
+        """Take all limits of topics: those of scalable ones only a gate can hold."""
+        topics = (limit.topic for limit in limits.values())
+        self._scalable = {str(topic) for topic in topics if topic.domain == SCALABLE}
 
     def set_topic_block(self, topic: str, block: object | None) -> None:
         """Do nothing: without a gate backlogs can be evicted, but publishes cannot be held."""
@@ -391,9 +373,6 @@ class NativeActuator:
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:  # noqa: ARG002
         """Do nothing: native enforcement has no such limits."""
         self._note("subscribing", rate)
-
-    def refresh_certificate(self) -> None:
-        """Do nothing: there is no certificate."""
 
     # The loops.
 
@@ -444,6 +423,10 @@ class NativeActuator:
 
     # Within.
 
+    def _polled(self) -> None:
+        self._dispatching.wanted.set()
+        self._limiting.wanted.set()
+
     def _heard(self, said: Statement) -> None:
         if said.broker == self._steering.own_url and not said.sidecar:
             self._seen.skew_ns = said.skew_ns
@@ -477,7 +460,10 @@ class NativeActuator:
             beyond = beyond_brokers(
                 self._groups, self._attachments, self._brokers, topic_policies=has_policies
             )
-            self._seen.cannot = (*sorted({*self._unenforced, *beyond}),)
+            self._seen.cannot = (
+                *sorted({*self._unenforced, *self._unheld.values(), *self._scalable, *beyond}),
+            )
+            self._seen.limits_topics = bool(self._limiting.book.topics)
             self._seen.limits_dispatch = any(
                 limit is not None
                 for group in self._groups.values()

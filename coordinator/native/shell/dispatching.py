@@ -1,7 +1,7 @@
 """The shell of dispatch limits: reads and writes the dispatch rates of topics and namespaces.
 
 What an operator has set is *kept* beside its topic or namespace before the first rate is written over it
-(`DispatchPolicies.keep`), so a sidecar that dies leaves nothing that cannot be undone. Where that was
+(`RatePolicies.keep`), so a sidecar that dies leaves nothing that cannot be undone. Where that was
 done, the rate of a topic is a sidecar's: another one that finds it, as after the topic has moved, goes on
 from there.
 
@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -29,14 +28,18 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.topics import namespace_in
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.dispatch import DispatchSteering, Due
-from coordinator.native.engine.dispatch_rate import (
-    NO_RATE,
-    TopicDispatchRate,
-    body_of,
-    lower_of,
-    rate_in,
+from coordinator.native.engine.outside import RatePolicies
+from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
+from coordinator.native.shell.kept_rates import (
+    AT_ONCE,
+    NOTHING_SET,
+    at_once,
+    find,
+    former,
+    give_all_back,
+    give_back,
+    rate_of,
 )
-from coordinator.native.engine.outside import DispatchPolicies
 from coordinator.ports import Clock, NotFound, PortError
 
 _EVERY_S: Final = 1.0
@@ -55,14 +58,6 @@ those first that are sent more than their rates."""
 
 _TURN_NS: Final = 2 * NANOS_PER_SECOND
 _WRITES_PER_S: Final = 5
-_AT_ONCE: Final = 8
-
-_TEXT_MAX: Final = 200
-_NOTHING_SET: Final = "none"
-"""Kept beside an owner for which an operator has set no rate."""
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +73,7 @@ class Dispatching:
     """
 
     def __init__(
-        self, dispatch: DispatchSteering, policies: DispatchPolicies, seen: Observed, clock: Clock
+        self, dispatch: DispatchSteering, policies: RatePolicies, seen: Observed, clock: Clock
     ) -> None:
         self._dispatch = dispatch
         self._policies = policies
@@ -131,13 +126,13 @@ class Dispatching:
             self._watched_ns = now_ns
             await self._look_at_rates()
         due = self._dispatch.due(now_ns)
-        unknown = [each.topic for each in due if not each.is_known][: 2 * _AT_ONCE]
+        unknown = [each.topic for each in due if not each.is_known][: 2 * AT_ONCE]
         if unknown:
-            await _at_once(self._adopt, unknown)
+            await at_once(self._adopt, unknown)
             due = self._dispatch.due(self._clock.now_ns())  # by what was found
         for chosen in self._in_order([each for each in due if each.is_known]):
-            await _at_once(self._write, chosen)
-        await _at_once(self._leave, self._dispatch.idle(now_ns))
+            await at_once(self._write, chosen)
+        await at_once(self._leave, self._dispatch.idle(now_ns))
 
     # Topics.
 
@@ -165,26 +160,24 @@ class Dispatching:
 
     async def _find_out(self, topic: str) -> None:
         """Find out what an operator has set for a topic, and keep it."""
-        kept, present = await self._policies.kept(topic), await self._policies.rate(topic)
+        found = await find(self._policies, topic)
         partitions = (
             await self._policies.partitions(topic) if self._dispatch.is_parted(topic) else 0
         )
-        if kept is None:
-            await self._policies.keep(topic, present or _NOTHING_SET)
-            by_operator, by_sidecar = _rate(present), None
-        else:
-            by_operator, by_sidecar = _rate(_former(kept)), _rate(present)
+        by_sidecar = None if found.kept is None else found.present
+        if found.kept is None:
+            await self._policies.keep(topic, found.body or NOTHING_SET)
         now_ns = self._clock.now_ns()
-        self._dispatch.found(topic, by_operator, by_sidecar, now_ns, partitions=partitions)
+        self._dispatch.found(topic, found.by_operator, by_sidecar, now_ns, partitions=partitions)
 
     async def _write(self, due: Due) -> None:
-        await self._policies.set_rate(due.topic, body_of(due.rate))
+        await self._policies.set_rate(due.topic, DISPATCH.body_of(due.rate))
         self._dispatch.written(due.topic, due.rate, self._clock.now_ns())
         log.debug("dispatch rate set", topic=due.topic, rate=due.rate)
 
     async def _leave(self, topic: str) -> None:
         """Give a topic that nothing consumes its former rate back."""
-        await give_back(self._policies, topic)
+        await give_back(self._policies, topic, self._dispatch.own_limit(topic))
         self._dispatch.forget(topic)
 
     async def _look_at_rates(self) -> None:
@@ -194,13 +187,13 @@ class Dispatching:
         self._watched_from += _WATCHED_AT_ONCE
         some = (*topics[first:], *topics[:first])[:_WATCHED_AT_ONCE]
         suspects = self._dispatch.suspects()[:_SUSPECTS_AT_ONCE]
-        await _at_once(self._look_at, list(dict.fromkeys((*suspects, *some))))
+        await at_once(self._look_at, list(dict.fromkeys((*suspects, *some))))
 
     async def _look_at(self, topic: str) -> None:
         body = await self._policies.rate(topic)
-        if self._dispatch.seen(topic, _rate(body), self._clock.now_ns()):
+        if self._dispatch.seen(topic, rate_of(DISPATCH, body), self._clock.now_ns()):
             log.info("dispatch rate set by others", topic=topic, rate=body)
-            await self._policies.keep(topic, body or _NOTHING_SET)
+            await self._policies.keep(topic, body or NOTHING_SET)
 
     # Namespaces.
 
@@ -216,43 +209,45 @@ class Dispatching:
             if now_ns - self._right_ns.get(namespace, 0) >= _LOOKED_AT_AGAIN_NS
             or self._is_off(namespace, floor)
         ]
-        await _at_once(self._look_at_namespace, looked_at)
+        await at_once(self._look_at_namespace, looked_at)
         free = (attached | self._right_ns.keys()) - floors.keys() - self._free
         # Those that were limited first; at a start there may be many that never were.
         by_need = sorted(free, key=lambda name: (name not in self._right_ns, name))
-        await _at_once(self._look_at_free, by_need[:_FREE_AT_ONCE])
+        await at_once(self._look_at_free, by_need[:_FREE_AT_ONCE])
         self._free &= attached
 
-    def _is_off(self, namespace: str, floor: TopicDispatchRate) -> bool:
+    def _is_off(self, namespace: str, floor: PolicyRate) -> bool:
         in_force = self._dispatch.floor(namespace)
         if in_force is None:
             return floor != NO_RATE or namespace not in self._right_ns
         return not _is_near(in_force, lower_of(floor, self._dispatch.default(namespace)))
 
-    async def _look_at_namespace(self, named: tuple[str, TopicDispatchRate]) -> None:
+    async def _look_at_namespace(self, named: tuple[str, PolicyRate]) -> None:
         """Set a namespace's default, given its name and its floor, if it is this sidecar's turn."""
         namespace, floor = named
-        stored = await self._policies.kept(namespace)
-        present = await self._policies.rate(namespace)
-        if stored is not None:
-            self._former[namespace] = stored
+        found = await find(self._policies, namespace)
+        if found.kept is not None:
+            self._former[namespace] = found.kept
         kept = self._former.get(namespace)
-        by_operator = present if kept is None else _former(kept)
-        self._dispatch.default_found(namespace, _rate(by_operator))
+        body = found.body if kept is None else former(DISPATCH, kept)
+        by_operator, present = rate_of(DISPATCH, body), found.present
+        self._dispatch.default_found(namespace, by_operator)
         has_floor = floor != NO_RATE
-        wanted = body_of(lower_of(floor, _rate(by_operator))) if has_floor else by_operator
+        wanted = lower_of(floor, by_operator) if has_floor else by_operator
         # Without a floor, too, the text says that topics of the namespace have rates of sidecars.
-        if stored is None or not _is_near(_rate(present), _rate(wanted)):
+        if found.kept is None or not _is_near(present, wanted):
             is_known = has_floor and kept is not None
-            self._dispatch.floor_in_force(namespace, _rate(present) if is_known else None)
+            self._dispatch.floor_in_force(namespace, present if is_known else None)
             if not self._is_turn(namespace):
                 return
-            self._former[namespace] = by_operator or _NOTHING_SET
+            self._former[namespace] = body or NOTHING_SET
             await self._policies.keep(namespace, self._former[namespace])
-            await self._policies.set_rate(namespace, wanted)
+            await self._policies.set_rate(
+                namespace, DISPATCH.body_of(wanted) if has_floor else body
+            )
             log.info("default dispatch rate set", name=namespace, to=wanted)
             present = wanted
-        self._dispatch.floor_in_force(namespace, _rate(present) if has_floor else None)
+        self._dispatch.floor_in_force(namespace, present if has_floor else None)
         self._note_right(namespace)
 
     async def _look_at_free(self, namespace: str) -> None:
@@ -264,7 +259,7 @@ class Dispatching:
         if is_kept:
             if not self._is_turn(namespace):
                 return
-            await give_all_back(self._policies, namespace)
+            await give_all_back(self._policies, namespace, self._dispatch.own_limit)
             log.info("dispatch rates given back", name=namespace)
         for known in (self._former, self._right_ns, self._wrong_ns):
             known.pop(namespace, None)
@@ -281,68 +276,7 @@ class Dispatching:
         self._wrong_ns.pop(namespace, None)
 
 
-async def give_back(policies: DispatchPolicies, owner: str) -> bool:
-    """Give an owner the rate back that an operator had set; tell whether any sidecar had replaced it."""
-    kept = await policies.kept(owner)
-    if kept is None:
-        return False
-    await policies.set_rate(owner, _former(kept))
-    await policies.keep(owner, None)
-    return True
-
-
-async def give_all_back(policies: DispatchPolicies, namespace: str) -> int:
-    """Give a namespace, and then all its topics, their former rates back; return how many.
-
-    In this order none has a floor that nothing would raise any more. What is kept of the namespace goes
-    last, as it says that this is not done yet.
-
-    Raises:
-        PortError: the broker does not answer, or does not allow it; what is left stays to be given back.
-    """
-    kept = await policies.kept(namespace)
-    if kept is None:
-        return 0
-    await policies.set_rate(namespace, _former(kept))
-    given = await _at_once(partial(give_back, policies), await policies.topics(namespace))
-    await policies.keep(namespace, None)
-    return 1 + sum(given)
-
-
-async def _at_once(call: Callable[[_T], Awaitable[_R]], items: Sequence[_T]) -> list[_R]:
-    """Call for all items, some at a time; an owner that is gone is no failure, any other is raised."""
-    done: list[_R] = []
-    for first in range(0, len(items), _AT_ONCE):
-        calls = map(call, items[first : first + _AT_ONCE])
-        for answer in await asyncio.gather(*calls, return_exceptions=True):
-            if not isinstance(answer, BaseException):
-                done.append(answer)
-            elif not isinstance(answer, NotFound):
-                raise answer
-    return done
-
-
-def _rate(body: str) -> TopicDispatchRate:
-    """Return the rate that a body stands for; one that is not understood bounds nothing."""
-    try:
-        return rate_in(body)
-    except ValueError:
-        return NO_RATE
-
-
-def _former(kept: str) -> str:
-    """Return what an operator had set, from what is kept of it; nothing if that is not understood."""
-    if kept == _NOTHING_SET:
-        return ""
-    try:
-        rate_in(kept)
-    except ValueError:
-        log.warning("what was kept is no dispatch rate", kept=kept[:_TEXT_MAX])
-        return ""
-    return kept
-
-
-def _is_near(rate: TopicDispatchRate, wanted: TopicDispatchRate) -> bool:
+def _is_near(rate: PolicyRate, wanted: PolicyRate) -> bool:
     """Return whether a floor need not be written: each unit is within half and double."""
     for one, other in zip(rate, wanted, strict=True):
         if one is None or other is None:

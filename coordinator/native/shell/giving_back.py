@@ -6,14 +6,16 @@ For use when no sidecar runs any more: a running one would set all of it again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
-from coordinator.native.engine.outside import DispatchPolicies, EntryTopic, NativeAdmin
+from coordinator.native.engine.outside import EntryTopic, NativeAdmin, RatePolicies
+from coordinator.native.engine.rate_policy import NO_RATE
 from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
-from coordinator.native.shell.dispatching import give_all_back
+from coordinator.native.shell.kept_rates import give_back, give_topics_back
 from coordinator.ports import Catalogue, InUse
 
 _HEARS_REST_S: Final = 0.5
@@ -24,7 +26,7 @@ class GivingBack:
 
     Args:
         admin: of any broker.
-        policies: dispatch rates of topics, by any broker.
+        policies: rates of topics, by any broker, one of each kind.
         topic: of entries.
         cluster_group: the group that everything counts against; empty is none.
     """
@@ -32,7 +34,7 @@ class GivingBack:
     def __init__(
         self,
         admin: NativeAdmin,
-        policies: DispatchPolicies,
+        policies: Sequence[RatePolicies],
         topic: EntryTopic,
         cluster_group: str,
     ) -> None:
@@ -81,7 +83,7 @@ class GivingBack:
         await self._catalogue.wait()
         done = await self._attach()
         done += await self._set_records()
-        done += await self._set_dispatch_rates()
+        done += await self._set_rates()
         return done + await self._remove_rest()
 
     async def _attach(self) -> list[str]:
@@ -114,14 +116,17 @@ class GivingBack:
                 done.append(f"{name} set to {record.messages} msg/s and {record.bytes} B/s")
         return done
 
-    async def _set_dispatch_rates(self) -> list[str]:
-        """Look at all namespaces, as one may have been detached while no sidecar ran."""
+    async def _set_rates(self) -> list[str]:
+        """Look at all topics, as one's limit may have been taken away while no sidecar ran."""
         done = []
         for tenant in await self._admin.tenants():
             for namespace in await self._admin.namespaces(tenant):
-                given = await give_all_back(self._policies, namespace)
+                given = 0
+                for policies in self._policies:
+                    given += await give_back(policies, namespace)
+                    given += await give_topics_back(policies, namespace, lambda _: NO_RATE)
                 if given:
-                    done.append(f"{namespace}: {given} dispatch rates given back")
+                    done.append(f"{namespace}: {given} rates given back")
         return done
 
     async def _remove_rest(self) -> list[str]:

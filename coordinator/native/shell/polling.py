@@ -19,6 +19,7 @@ from coordinator.native.engine.counting import CounterBook
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.ports import BrokerUnreachable, Clock, PortError
 
 _COST: Final = 0.05
@@ -45,6 +46,7 @@ class Polling:
         counters: of the own broker.
         steering: takes the counts.
         dispatch: takes what each topic's consumers were sent.
+        limits: takes what passed topics with limits of their own.
         seen: takes the reason why they cannot be read.
         clock: monotonic time.
         least_s: the least time between two polls; 0 polls never, since a gate counts.
@@ -55,6 +57,7 @@ class Polling:
         counters: BrokerCounters,
         steering: Steering,
         dispatch: DispatchSteering,
+        limits: TopicLimitBook,
         seen: Observed,
         clock: Clock,
         least_s: float,
@@ -62,6 +65,7 @@ class Polling:
         self._counters = counters
         self._steering = steering
         self._dispatch = dispatch
+        self._limits = limits
         self._seen = seen
         self._clock = clock
         self._least_s = self.every_s = least_s
@@ -142,6 +146,7 @@ class Polling:
             self._steering.broker_started(now_ns)
         self._came_later, self._started_s = False, reading.started_s or self._started_s
         self._dispatch.poll(reading.topics, elapsed_ns, now_ns)
+        self._limits.poll(reading.topics, elapsed_ns)
         connected = self._steering.count(found, elapsed_ns, now_ns)
         log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
         self._tell_participants(connected)

@@ -10,8 +10,8 @@ from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
-from coordinator.native.engine.dispatch_rate import NO_RATE, TopicDispatchRate
 from coordinator.native.engine.entries import NOTHING
+from coordinator.native.engine.rate_policy import NO_RATE, PolicyRate
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 
@@ -24,12 +24,12 @@ class Pulsar:
     """The rates that topics have, for all brokers."""
 
     def __init__(self) -> None:
-        self.rates: dict[str, TopicDispatchRate] = {}
-        self.by_operator: dict[str, TopicDispatchRate] = {}
-        self.floor: TopicDispatchRate = NO_RATE
+        self.rates: dict[str, PolicyRate] = {}
+        self.by_operator: dict[str, PolicyRate] = {}
+        self.floor: PolicyRate = NO_RATE
         self.partitions: dict[str, int] = {}
 
-    def rate(self, topic: str) -> TopicDispatchRate:
+    def rate(self, topic: str) -> PolicyRate:
         """The rate in force of each partition."""
         return self.rates.get(topic) or self.by_operator.get(topic) or self.floor
 
@@ -103,9 +103,9 @@ def _base(name: str) -> str:
 
 def floored(broker: Broker, messages: int) -> Broker:
     """The broker, whose namespace has this floor."""
-    broker.pulsar.floor = TopicDispatchRate(messages)
+    broker.pulsar.floor = PolicyRate(messages)
     broker.dispatch.default_found("t/n", NO_RATE)
-    broker.dispatch.floor_in_force("t/n", TopicDispatchRate(messages))
+    broker.dispatch.floor_in_force("t/n", PolicyRate(messages))
     return broker
 
 
@@ -140,12 +140,12 @@ def test_without_a_floor_each_topic_with_consumers_gets_a_rate() -> None:
 def test_what_an_operator_has_set_is_the_most_that_a_topic_gets() -> None:
     """The other topic gets the rest; the same for the default of the namespace."""
     pulsar = Pulsar()
-    pulsar.by_operator[A] = TopicDispatchRate(50)
+    pulsar.by_operator[A] = PolicyRate(50)
     broker = floored(Broker(pulsar), 10)
     broker.wants = {A: 5_000, B: 5_000}
     broker.poll(4)
     assert broker.poll() == {A: 50, B: 550}
-    broker.dispatch.default_found("t/n", TopicDispatchRate(100))
+    broker.dispatch.default_found("t/n", PolicyRate(100))
     broker.poll(2)
     assert broker.poll() == {A: 50, B: 100}
 
@@ -153,7 +153,7 @@ def test_what_an_operator_has_set_is_the_most_that_a_topic_gets() -> None:
 def test_a_topic_at_the_rate_of_its_operator_does_not_count_as_held() -> None:
     """Its broker would be given a larger part that it cannot use."""
     pulsar = Pulsar()
-    pulsar.by_operator[A] = TopicDispatchRate(50)
+    pulsar.by_operator[A] = PolicyRate(50)
     broker = floored(Broker(pulsar), 10)
     broker.wants = {A: 5_000}
     waiting = {}
@@ -194,7 +194,7 @@ def test_a_broker_whose_partitions_are_held_by_another_one_does_not_count_as_hel
     broker.wants = {f"{A}-partition-0": 900}
     broker.poll(6)
     for _ in range(12):
-        pulsar.rates[A] = TopicDispatchRate(100)  # as another sidecar writes it again and again
+        pulsar.rates[A] = PolicyRate(100)  # as another sidecar writes it again and again
         broker.poll(0.5)
         broker.steering.count({}, HALF, broker.now_ns)
     assert broker.steering.by_set["g",].dispatched[0].held_permille == 0
@@ -222,7 +222,7 @@ def test_a_sidecar_goes_on_from_the_rate_that_it_finds() -> None:
     first, second = floored(Broker(pulsar), 10), floored(Broker(pulsar), 10)
     first.wants = {A: 5_000}
     first.poll(4)
-    assert pulsar.rates[A] == TopicDispatchRate(600)
+    assert pulsar.rates[A] == PolicyRate(600)
     second.wants = {A: 5_000}
     second.poll(4)
     assert (second.writes, second.poll()) == (0, {A: 600})
@@ -231,22 +231,22 @@ def test_a_sidecar_goes_on_from_the_rate_that_it_finds() -> None:
 def test_a_rate_that_was_found_is_not_lowered_by_much_at_first() -> None:
     """The sidecar has the reserve of a newcomer until the law knows what its clients want."""
     broker = floored(Broker(Pulsar(), part=5), 10)
-    broker.pulsar.rates[A] = TopicDispatchRate(300)
+    broker.pulsar.rates[A] = PolicyRate(300)
     broker.wants = {A: 5_000}
     broker.poll(9)
-    assert broker.pulsar.rates[A] == TopicDispatchRate(300)
+    assert broker.pulsar.rates[A] == PolicyRate(300)
     broker.poll(3)
-    assert broker.pulsar.rates[A] == TopicDispatchRate(5)
+    assert broker.pulsar.rates[A] == PolicyRate(5)
 
 
 def test_both_units_are_held() -> None:
     """Of 9 bytes each, 100 messages are 900 bytes."""
     broker = floored(Broker(Pulsar()), 10)
-    broker.dispatch.floor_in_force("t/n", TopicDispatchRate(10, 90))
+    broker.dispatch.floor_in_force("t/n", PolicyRate(10, 90))
     broker.limit(dispatch_messages=600, dispatch_bytes=900)
     broker.wants = {A: 5_000}
     broker.poll(4)
-    assert broker.pulsar.rates[A] == TopicDispatchRate(600, 900)
+    assert broker.pulsar.rates[A] == PolicyRate(600, 900)
 
 
 def test_a_floor_is_a_small_part_of_each_brokers_equal_part() -> None:
@@ -255,10 +255,10 @@ def test_a_floor_is_a_small_part_of_each_brokers_equal_part() -> None:
     assert broker.dispatch.floors() == {"t/n": NO_RATE}
     broker.hear("a", "b", "c")
     broker.poll()
-    assert broker.dispatch.floors() == {"t/n": TopicDispatchRate(100)}
+    assert broker.dispatch.floors() == {"t/n": PolicyRate(100)}
     broker.hear("a", "b", "c", gates=("c",))
     broker.poll(29)
-    assert broker.dispatch.floors() == {"t/n": TopicDispatchRate(100)}
+    assert broker.dispatch.floors() == {"t/n": PolicyRate(100)}
     broker.poll(3)
     assert broker.dispatch.floors() == {"t/n": NO_RATE}
     assert broker.dispatch.has_floors is False
@@ -274,7 +274,7 @@ def test_nothing_is_due_behind_a_gate_or_without_a_limit() -> None:
         dispatch = DispatchSteering(steering)
         for second in (1, 2):
             dispatch.poll([TopicCount("t/n", A, consumers=1)], S, second * S)
-        found: Mapping[str, TopicDispatchRate] = dispatch.floors()
+        found: Mapping[str, PolicyRate] = dispatch.floors()
         assert (dispatch.due(2 * S), found) == ([], {})
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.native.engine.dispatch_rate import LEAST
+from coordinator.native.engine.rate_policy import LEAST
 from coordinator.native.engine.topic_rates import TopicRates, split
 
 POLL_NS = NANOS_PER_SECOND // 2

@@ -9,16 +9,18 @@ from fractions import Fraction
 
 from coordinator.core.handling import handling_of
 from coordinator.core.model import Attachments, Dimension, Member, Rates, ResourceGroup
+from coordinator.core.topics import TopicName
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
 from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
+from coordinator.native.engine.rate_policy import PUBLISH
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.actuator import NativeActuator
-from coordinator.ports import Catalogue, Versioned
-from tests.memory.native import MemoryDispatchPolicies
+from coordinator.ports import Catalogue, TopicLimit, Versioned
+from tests.memory.native import MemoryRatePolicies
 from tests.native.shell.test_upkeep import Clock, Pulsar, S
 
 _TURNS = 50
@@ -71,7 +73,8 @@ class World:
             self.steering,
             self.topic,
             Pulsar(),
-            MemoryDispatchPolicies(),
+            MemoryRatePolicies(policy=PUBLISH),
+            MemoryRatePolicies(),
             Counters(),
             self.clock,
             poll_s=0,
@@ -239,3 +242,21 @@ def test_refusals_and_credit_are_told_as_beyond_brokers() -> None:
     native.catalogue_changed(Catalogue({"g": Versioned(group, 1)}))
     texts = [each.text for each in native.state().conditions if each.code == NOT_NATIVE]
     assert texts == ["limited, and not by brokers: refusing publishes of g, the burst of g"]
+
+
+def test_topics_limits_that_no_policy_holds_are_told() -> None:
+    """Of scalable topics, those that are not persistent, and of less than one a second; no others."""
+    world = World()
+    limits = Rates(publish_messages=10)
+    for domain, partitions in (("persistent", 10), ("non-persistent", 1)):
+        topic = TopicName(domain, "t", "n", "a")
+        world.native.set_topic_limits(topic, limits, partitions=partitions)
+    scalable = TopicName("topic", "t", "n", "a")
+    world.native.topic_limits_changed({str(scalable): TopicLimit(scalable, limits)})
+    told = "limited, and not by brokers: non-persistent://t/n/a, as it is not persistent, topic://t/n/a"
+    assert [each.text for each in world.native.conditions(0)] == [told]
+    world.native.set_topic_limits(TopicName("non-persistent", "t", "n", "a"), Rates())
+    world.native.topic_limits_changed({})
+    world.native.set_topic_limits(TopicName("persistent", "t", "n", "a"), limits, partitions=11)
+    (condition,) = world.native.conditions(0)
+    assert "persistent://t/n/a below 11 a second" in condition.text

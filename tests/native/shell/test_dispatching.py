@@ -10,14 +10,15 @@ from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.native.engine.conditions import TRANSPORT, Observed
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
-from coordinator.native.engine.dispatch_rate import TopicDispatchRate, body_of, rate_in
 from coordinator.native.engine.entries import NOTHING
 from coordinator.native.engine.outside import BrokerFacts
+from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
-from coordinator.native.shell.dispatching import Dispatching, give_all_back
+from coordinator.native.shell.dispatching import Dispatching
+from coordinator.native.shell.kept_rates import give_all_back
 from coordinator.ports import BrokerUnreachable
-from tests.memory.native import MemoryDispatchPolicies
+from tests.memory.native import MemoryRatePolicies
 from tests.native.shell.test_upkeep import Clock
 
 S = NANOS_PER_SECOND
@@ -37,7 +38,7 @@ class World:
 
     def __init__(self, rank: int | None = 0, *, topic_policies: bool = True) -> None:
         self.clock, self.seen = Clock(), Observed()
-        self.policies = MemoryDispatchPolicies("t/n", A, B, PARTED)
+        self.policies = MemoryRatePolicies("t/n", A, B, PARTED)
         self.steering = Steering()
         self.limit(600, 200)
         self.steering.set_attachments(Attachments({}, {"t/n": "g"}))
@@ -69,9 +70,9 @@ class World:
             self.dispatch.poll(counts, S // 2, self.clock.now)
             await self.dispatching.step()
 
-    def rate(self, owner: str) -> TopicDispatchRate:
+    def rate(self, owner: str) -> PolicyRate:
         """As Pulsar has it."""
-        return rate_in(self.policies.rates.get(owner, ""))
+        return DISPATCH.rate_in(self.policies.rates.get(owner, ""))
 
 
 async def test_the_floor_of_a_namespace_is_set_by_the_first_member() -> None:
@@ -79,7 +80,7 @@ async def test_the_floor_of_a_namespace_is_set_by_the_first_member() -> None:
     for rank, seconds in ((0, 1), (2, 5)):
         world = World(rank)
         await world.sends(seconds=seconds)
-        assert world.rate("t/n") == TopicDispatchRate(10)
+        assert world.rate("t/n") == PolicyRate(10)
         assert world.policies.texts["t/n"] == "none"
     for other, seconds in ((2, 3), (None, 9)):
         world = World(other)
@@ -93,19 +94,19 @@ async def test_a_floor_is_written_again_once_it_is_far_off() -> None:
     await world.sends(seconds=3)
     world.limit(900, 200)
     await world.sends(seconds=3)
-    assert world.rate("t/n") == TopicDispatchRate(10)
+    assert world.rate("t/n") == PolicyRate(10)
     world.limit(1_800, 200)
     await world.sends(seconds=3)
-    assert world.rate("t/n") == TopicDispatchRate(30)
+    assert world.rate("t/n") == PolicyRate(30)
 
 
 async def test_what_others_change_in_a_namespace_is_set_again() -> None:
     """Within half a minute; what was there before the first write is what comes back."""
     world = World()
     await world.sends(seconds=3)
-    world.policies.rates["t/n"] = body_of(TopicDispatchRate(9_999))
+    world.policies.rates["t/n"] = DISPATCH.body_of(PolicyRate(9_999))
     await world.sends(seconds=33)
-    assert world.rate("t/n") == TopicDispatchRate(10)
+    assert world.rate("t/n") == PolicyRate(10)
     assert world.policies.texts["t/n"] == "none"
 
 
@@ -133,7 +134,7 @@ async def test_a_rate_that_cannot_be_written_is_tried_again() -> None:
         await world.sends(A, seconds=2)
     del world.policies.set_rate
     await world.sends(A, seconds=2)
-    assert world.rate(A) == TopicDispatchRate(200)
+    assert world.rate(A) == PolicyRate(200)
     assert world.policies.texts[A] == "none"
 
 
@@ -179,7 +180,7 @@ async def test_what_is_limited_no_more_gets_its_rates_back() -> None:
         world.policies.rates["t/n"] = BY_OPERATOR
         await world.sends(A, B, seconds=5)
         world.policies.texts[PARTED] = BY_OPERATOR
-        world.policies.rates[PARTED] = body_of(TopicDispatchRate(1))
+        world.policies.rates[PARTED] = DISPATCH.body_of(PolicyRate(1))
         world.limit(None, None)
         await world.sends(seconds=5)
         assert world.policies.rates == {"t/n": BY_OPERATOR, PARTED: BY_OPERATOR}
@@ -190,10 +191,10 @@ async def test_rates_are_left_alone_until_all_sidecars_are_known() -> None:
     """A floor is neither set nor taken away before; where one sidecar does not write, there is none."""
     world = World()
     world.steering.set_members(("a", "b", "c", "unheard"))
-    world.policies.rates["t/n"] = body_of(TopicDispatchRate(10))
+    world.policies.rates["t/n"] = DISPATCH.body_of(PolicyRate(10))
     world.policies.texts["t/n"] = "none"
     await world.sends(seconds=20)
-    assert world.rate("t/n") == TopicDispatchRate(10)
+    assert world.rate("t/n") == PolicyRate(10)
     await world.sends(A, seconds=15)
     assert world.policies.rates.keys() == {A}
     world.limit(None, None)
@@ -213,11 +214,11 @@ async def test_a_rate_that_an_operator_sets_meanwhile_is_kept(rate: int | None) 
     """It comes back later, and is the most that the topic gets; a lifted one lifts no limit."""
     world = World()
     await world.sends(A, seconds=4, each=200)
-    assert world.rate(A) == TopicDispatchRate(200)
-    set_by_operator = body_of(TopicDispatchRate(rate))
+    assert world.rate(A) == PolicyRate(200)
+    set_by_operator = DISPATCH.body_of(PolicyRate(rate))
     await world.policies.set_rate(A, set_by_operator)
     await world.sends(A, seconds=5, each=9_000)
-    assert world.rate(A) == TopicDispatchRate(min(200, rate or 200))
+    assert world.rate(A) == PolicyRate(min(200, rate or 200))
     assert world.policies.texts[A] == (set_by_operator or "none")
 
 
@@ -228,10 +229,10 @@ async def test_a_broker_that_answers_with_an_older_rate_is_no_operator() -> None
     before = world.policies.rates[A]
     world.limit(600, 100)
     await world.sends(A, seconds=3, each=200)
-    assert world.rate(A) == TopicDispatchRate(100)
+    assert world.rate(A) == PolicyRate(100)
     world.policies.rates[A] = before
     await world.sends(A, seconds=3, each=200)
-    assert world.rate(A) == TopicDispatchRate(100)
+    assert world.rate(A) == PolicyRate(100)
     assert world.policies.texts[A] == "none"
 
 
@@ -274,7 +275,7 @@ async def test_a_kept_rate_that_others_remove_is_kept_again() -> None:
     del world.policies.texts["t/n"]
     await world.sends(seconds=33)
     assert world.policies.texts["t/n"] == BY_OPERATOR
-    assert world.rate("t/n") == TopicDispatchRate(10)
+    assert world.rate("t/n") == PolicyRate(10)
 
 
 async def test_topics_that_are_only_named_like_partitions_stop_no_other() -> None:
@@ -296,9 +297,9 @@ async def test_topics_that_are_only_named_like_partitions_stop_no_other() -> Non
 
 async def test_giving_back_tells_how_many_rates_it_were() -> None:
     """A second time, none."""
-    policies = MemoryDispatchPolicies("t/n", A, B)
+    policies = MemoryRatePolicies("t/n", A, B)
     policies.texts |= {"t/n": BY_OPERATOR, A: "none"}
-    policies.rates |= {A: body_of(TopicDispatchRate(1)), B: BY_OPERATOR}
-    assert await give_all_back(policies, "t/n") == 2
+    policies.rates |= {A: DISPATCH.body_of(PolicyRate(1)), B: BY_OPERATOR}
+    assert await give_all_back(policies, "t/n", lambda _: NO_RATE) == 2
     assert policies.rates == {"t/n": BY_OPERATOR, B: BY_OPERATOR}
-    assert await give_all_back(policies, "t/n") == 0
+    assert await give_all_back(policies, "t/n", lambda _: NO_RATE) == 0

@@ -7,15 +7,16 @@ import asyncio
 import pytest
 
 from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
-from coordinator.native.engine.dispatch_rate import TopicDispatchRate, body_of
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
+from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, PolicyRate
 from coordinator.native.engine.sets import name_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell import giving_back
 from coordinator.native.shell.giving_back import GivingBack
 from coordinator.ports import Catalogue, InUse, Versioned
-from tests.memory.native import MemoryDispatchPolicies, MemoryEntryTopics, MemoryNativeAdmin
+from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin, MemoryRatePolicies
 
+A = "persistent://t/n/a"
 BOTH = name_of(("g", "all"))
 
 
@@ -31,8 +32,11 @@ class World:
         self.admin.groups = {"t/n": BOTH, "t/free": "all", "u/theirs": "theirs"}
         self.heard: list[Statement] = []
         self.topics.watch(self.heard.append)
-        self.policies = MemoryDispatchPolicies("t/n", "t/free", "u/theirs")
-        self.back = GivingBack(self.admin, self.policies, self.topics.open("off"), "")
+        self.policies = MemoryRatePolicies("t/n", "t/free", "u/theirs")
+        self.publish_rates = MemoryRatePolicies("t/n", "t/free", "u/theirs", A, policy=PUBLISH)
+        self.back = GivingBack(
+            self.admin, [self.policies, self.publish_rates], self.topics.open("off"), ""
+        )
         groups = {
             "g": ResourceGroup("g", Rates(publish_messages=3_000)),
             "all": ResourceGroup("all", Rates(publish_bytes=100)),
@@ -75,24 +79,26 @@ async def test_the_rest_is_set_to_nothing_heard_of_or_not() -> None:
     assert world.heard[-1].amounts == dict.fromkeys(("g", "all", BOTH, "gone"), NOTHING)
 
 
-async def test_dispatch_rates_go_back_to_what_operators_had_set() -> None:
-    """Of namespaces that are attached no more, too; others are left as they are."""
+async def test_rates_go_back_to_what_operators_had_set() -> None:
+    """Of namespaces that are attached no more, and of topics; others are left as they are."""
     world = World()
-    set_by_operator = body_of(TopicDispatchRate(50))
-    world.policies.owners.add("persistent://t/n/a")
+    set_by_operator = DISPATCH.body_of(PolicyRate(50))
+    world.policies.owners.add(A)
     world.policies.texts = {
         "t/n": "none",
-        "persistent://t/n/a": set_by_operator,
+        A: set_by_operator,
         "u/theirs": "none",
     }
-    steered = body_of(TopicDispatchRate(7))
+    steered = DISPATCH.body_of(PolicyRate(7))
     world.policies.rates = dict.fromkeys([*world.policies.texts, "t/free"], steered)
+    world.publish_rates.texts[A] = "none"
+    world.publish_rates.rates[A] = PUBLISH.body_of(PolicyRate(7))
     world.back.members_changed(())
     done = await world.back.run()
 
-    assert world.policies.rates == {"persistent://t/n/a": set_by_operator, "t/free": steered}
-    assert world.policies.texts == {}
-    assert "t/n: 2 dispatch rates given back" in done
+    assert world.policies.rates == {A: set_by_operator, "t/free": steered}
+    assert world.policies.texts == world.publish_rates.texts == world.publish_rates.rates == {}
+    assert "t/n: 3 rates given back" in done
 
 
 async def test_twice_changes_nothing_more() -> None:

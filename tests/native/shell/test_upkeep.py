@@ -15,6 +15,7 @@ from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
+from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.native.shell.polling import Polling
 from coordinator.native.shell.upkeep import UNUSED_AFTER_NS, Upkeep
 from coordinator.ports import BrokerUnreachable, PortError, Refused
@@ -201,6 +202,7 @@ async def test_topics_that_a_broker_loaded_early_are_attached_again_once_it_name
         Answers(10.0, 20.0),
         world.steering,
         DispatchSteering(world.steering),
+        TopicLimitBook(),
         world.seen,
         world.clock,
         0.5,
@@ -245,6 +247,7 @@ async def test_a_broker_has_started_when_its_process_is_another_or_was_not_there
         Answers(*answers),
         world.steering,
         DispatchSteering(world.steering),
+        TopicLimitBook(),
         world.seen,
         world.clock,
         0.5,

@@ -1,0 +1,134 @@
+"""The shell of single topics' limits: writes Pulsar's publish and dispatch rates of these topics.
+
+What an operator has set for a topic is kept before the first write (kept_rates.py), stays the most that
+the topic gets, and comes back when its limit is taken away. What others set meanwhile is set again, and
+told.
+
+A topic may also have a part of its group's dispatch limit. Then its dispatch rate is the sidecar's that
+serves it (dispatching.py), and may be less than the topic's own limit, never more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from coordinator.core.model import Rates
+from coordinator.core.topics import namespace_in
+from coordinator.native.engine.conditions import Observed
+from coordinator.native.engine.dispatch import DispatchSteering
+from coordinator.native.engine.outside import RatePolicies
+from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
+from coordinator.native.engine.topic_limits import TopicLimitBook
+from coordinator.native.shell.kept_rates import NOTHING_SET, at_once, find, give_back
+from coordinator.ports import Clock, NotFound, PortError
+
+_EVERY_S: Final = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class TopicLimiting:
+    """Keeps the publish and dispatch rates of topics with limits of their own, for one sidecar.
+
+    Args:
+        publish_rates: reads and writes those of publishing.
+        dispatch_rates: those of dispatch.
+        dispatch: knows which topics have a part of a group's dispatch limit.
+        seen: takes the reason why they cannot be written, and what others have changed.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self,
+        publish_rates: RatePolicies,
+        dispatch_rates: RatePolicies,
+        dispatch: DispatchSteering,
+        seen: Observed,
+        clock: Clock,
+    ) -> None:
+        self._publish_rates = publish_rates
+        self._dispatch_rates = dispatch_rates
+        self._dispatch = dispatch
+        self._seen = seen
+        self._clock = clock
+        self.book = TopicLimitBook()
+        #: This sidecar's place among the members; None while it is no member.
+        self.rank: int | None = None
+        #: Set when a limit has changed, or counters were read.
+        self.wanted = asyncio.Event()
+
+    def set_limit(self, topic: str, limits: Rates, partitions: int) -> None:
+        """Take a topic's limit, of all its partitions together; no rates, none."""
+        self.book.set_limit(topic, limits, partitions)
+        limited = self.book.topics.get(topic)
+        self._dispatch.set_own_limit(topic, NO_RATE if limited is None else limited.dispatch)
+        self.wanted.set()
+
+    async def run(self) -> None:
+        """Run for ever; what fails is tried again."""
+        while True:
+            try:
+                await self.step()
+                self._seen.topic_limits_error = ""
+            except (PortError, ValueError) as error:
+                if str(error) != self._seen.topic_limits_error:
+                    log.warning("limits of topics cannot be kept", reason=str(error))
+                self._seen.topic_limits_error = str(error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY_S):
+                    await self.wanted.wait()
+            self.wanted.clear()
+
+    async def step(self) -> None:
+        """Look at the topics that are due, and write what is wrong.
+
+        Raises:
+            PortError: the broker does not answer, or does not allow it.
+        """
+        if self._seen.facts is not None and self._seen.facts.topic_policies:
+            await at_once(self._look_at, self.book.due(self._clock.now_ns()))
+
+    async def _look_at(self, topic: str) -> None:
+        limited = self.book.topics[topic]
+        try:
+            is_right = await self._bring(self._publish_rates, topic, limited.publish)
+            is_right &= await self._bring(self._dispatch_rates, topic, limited.dispatch)
+            is_missing = False
+        except NotFound:
+            is_right, is_missing = False, True
+        if self.book.topics.get(topic) is limited:  # no other limit since
+            now_ns = self._clock.now_ns()
+            self.book.looked_at(topic, now_ns, is_right=is_right, is_missing=is_missing)
+
+    async def _bring(self, policies: RatePolicies, topic: str, limit: PolicyRate) -> bool:
+        """Bring a topic's policy to its limit, if it is this sidecar's turn; tell whether it is there."""
+        found = await find(policies, topic)
+        namespace = namespace_in(topic)
+        has_part = policies.policy is DISPATCH and self._dispatch.holds_dispatch(namespace)
+        most = lower_of(limit, found.by_operator)
+        if limit == NO_RATE:
+            is_right = found.kept is None or has_part
+        else:
+            is_low = has_part and lower_of(found.present, most) == found.present
+            is_right = found.kept is not None and (is_low or found.present == most)
+        if is_right:
+            return True
+        limited = self.book.topics[topic]
+        if limited.is_right and limit != NO_RATE:
+            self._seen.edited[topic] = self._clock.now_ns()
+        if not self.book.is_turn(topic, self.rank, self._clock.now_ns()):
+            return False
+        if limit == NO_RATE:
+            return await give_back(policies, topic)
+        if found.kept is None:
+            await policies.keep(topic, found.body or NOTHING_SET)
+        if has_part:
+            # Until the sidecar of its broker knows what it needs.
+            most = lower_of(most, self._dispatch.floor(namespace) or NO_RATE)
+        await policies.set_rate(topic, policies.policy.body_of(most))
+        log.info("limit of a topic set", topic=topic, policy=policies.policy.path, rate=most)
+        return True
