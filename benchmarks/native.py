@@ -196,7 +196,7 @@ def _published(sampler: CounterSampler, topics: list[str]) -> float:
     deadline_s = time.monotonic() + 30.0
     while time.monotonic() < deadline_s:
         samples = [sampler.latest(topic) for topic in topics]
-        if all(sample and sample.publishers for sample in samples):
+        if all(sample and sample.clients for sample in samples):
             return max(sample.at_s for sample in samples if sample)
         time.sleep(0.05)
     raise RuntimeError("clients do not connect")

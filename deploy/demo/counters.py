@@ -9,8 +9,9 @@ would answer with another broker's count, at an unknown time.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, Final
 
 import httpx
 
@@ -24,6 +25,22 @@ _FRESH_S = 1.0
 _OK = 200
 
 
+def _published(stats: Mapping[str, Any]) -> tuple[int, int]:
+    return stats["msgInCounter"], len(stats["publishers"])
+
+
+def _sent(stats: Mapping[str, Any]) -> tuple[int, int]:
+    subscriptions = stats["subscriptions"].values()
+    return stats["msgOutCounter"], sum(len(each["consumers"]) for each in subscriptions)
+
+
+Counting = Callable[[Mapping[str, Any]], tuple[int, int]]
+"""Reads the messages and the clients in a broker's statistics of a topic."""
+
+PUBLISHED: Final[Counting] = _published
+SENT: Final[Counting] = _sent
+
+
 class CounterSampler(Background):
     """Samples topics while it is entered as a context; what it has seen can be read at any time.
 
@@ -31,10 +48,15 @@ class CounterSampler(Background):
         web_urls: the admin REST of each broker, by name.
         topics: full names.
         every_s: the time between two samples of a topic.
+        counting: which of its counters.
     """
 
     def __init__(
-        self, web_urls: Mapping[str, str], topics: Sequence[str], every_s: float = SAMPLED_EVERY_S
+        self,
+        web_urls: Mapping[str, str],
+        topics: Sequence[str],
+        every_s: float = SAMPLED_EVERY_S,
+        counting: Counting = PUBLISHED,
     ) -> None:
         super().__init__(
             {
@@ -43,6 +65,7 @@ class CounterSampler(Background):
             }
         )
         self._every_s = every_s
+        self._counting = counting
         self._web_urls = dict(web_urls)
         # Appended to by one thread each and read by others: a list's append is atomic.
         self._samples: dict[str, list[Sample]] = {topic: [] for topic in topics}
@@ -86,15 +109,15 @@ class CounterSampler(Background):
         if answer is None or answer.status_code != _OK:
             self._misses[topic].append(Miss(topic, broker, (sent_s + answered_s) / 2))
             return False
-        stats = answer.json()
+        messages, clients = self._counting(answer.json())
         self._samples[topic].append(
             Sample(
                 topic=topic,
                 broker=broker,
                 sent_s=sent_s,
                 answered_s=answered_s,
-                messages_in=stats["msgInCounter"],
-                publishers=len(stats["publishers"]),
+                messages=messages,
+                clients=clients,
             )
         )
         return True

@@ -84,7 +84,7 @@ def curves(samples: Sequence[Sample], misses: Sequence[Miss] = ()) -> dict[str, 
         before: Sample | None = None
         for life in _lives(_usable(ordered)):
             points = _start(life[0], before, absent[topic, life[0].broker])
-            points += [(sample.at_s, float(sample.messages_in)) for sample in life]
+            points += [(sample.at_s, float(sample.messages)) for sample in life]
             lines[life[0].broker].append(CountCurve(points))
             before = life[-1]
     return {broker: Curve(of_broker) for broker, of_broker in lines.items()}
@@ -108,7 +108,7 @@ def _lives(ordered: Sequence[Sample]) -> list[list[Sample]]:
     lives: list[list[Sample]] = []
     for sample in ordered:
         last = lives[-1][-1] if lives else None
-        if last and last.broker == sample.broker and last.messages_in <= sample.messages_in:
+        if last and last.broker == sample.broker and last.messages <= sample.messages:
             lives[-1].append(sample)
         else:
             lives.append([sample])

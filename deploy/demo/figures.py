@@ -39,9 +39,10 @@ from statistics import median
 
 from coordinator.core.allocation.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
+from deploy.demo.dispatch_figures import DispatchFigures, dispatch_figures
 from deploy.demo.recording import Act, DemoRecording, LimitChange, Wait
+from deploy.demo.shares import WINDOW_S, jain
 
-WINDOW_S = 1.0
 #: Of C/N, how far a settled broker may be off its share; and the part of a window that is as much.
 SETTLED_WITHIN = 0.05
 _RECLAIMED_AT = 0.99
@@ -70,7 +71,7 @@ class ActFigures:
 
 @dataclass(frozen=True, slots=True)
 class DemoFigures:
-    """A run in figures: each act, the worst of them all, and the reclaim time in seconds."""
+    """A run in figures: each act, the worst of them all, the reclaim time in seconds, and dispatch."""
 
     acts: tuple[ActFigures, ...]
     limit: int
@@ -80,6 +81,7 @@ class DemoFigures:
     jain: float
     min_share: float
     reclaim_s: float | None
+    dispatch: DispatchFigures | None = None
 
 
 def evaluate(recording: DemoRecording, round_s: float = WINDOW_S) -> DemoFigures:
@@ -103,6 +105,7 @@ def evaluate(recording: DemoRecording, round_s: float = WINDOW_S) -> DemoFigures
         jain=min(act.jain for act in acts),
         min_share=min(act.min_share for act in acts),
         reclaim_s=reclaim(by_broker, recording),
+        dispatch=None if recording.dispatch is None else dispatch_figures(recording.dispatch),
     )
 
 
@@ -236,12 +239,6 @@ def _act_figures(
         error=error,
         waited_s=_waited(recording.waits, act.happened_s, last_s),
     )
-
-
-def jain(shares: Sequence[float]) -> float:
-    """Return Jain's index: 1 when all are equal, 1/n when one has everything, 0 when none has any."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 def _waited(waits: Sequence[Wait], from_s: float, until_s: float) -> float:

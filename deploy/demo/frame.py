@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from deploy.demo.counters import CounterSampler
 from deploy.demo.curves import Curve, curves, total
-from deploy.demo.figures import WINDOW_S, fair_shares, peak, settle
+from deploy.demo.figures import fair_shares, peak, settle
 from deploy.demo.recording import Act
+from deploy.demo.shares import WINDOW_S
 from deploy.demo.story import Story, StoryProgress
 from deploy.demo.system import System
 

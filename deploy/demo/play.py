@@ -10,18 +10,20 @@ import dataclasses
 import shutil
 import signal
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from deploy.demo.counters import CounterSampler
+from deploy.demo.dispatch import DispatchScene
 from deploy.demo.errors import WrongDemoUse
 from deploy.demo.frame import FrameMaker
 from deploy.demo.programs import Programs
 from deploy.demo.receipts import read_receipts
 from deploy.demo.recording import DemoRecording
 from deploy.demo.screen import Screen
-from deploy.demo.story import LIMIT, Story, load_of
+from deploy.demo.story import DEMANDS, LIMIT, Story, load_of
 from deploy.demo.system import System
 from deploy.demo.turns import TurnWitness
 from deploy.demo.warmup import WarmUp
@@ -85,6 +87,15 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
         warm_up = WarmUp(system)
         warm_up.all_brokers()
         recording = _tell(console, system, topics, warm_up, chosen)
+        if chosen.story.ends_with_dispatch and system.limits_dispatch:
+            for broker in topics:
+                programs.end(load_of(broker))
+            show = partial(console.print, soft_wrap=True, highlight=False)
+            scene = DispatchScene(system, show).play()
+            recording = dataclasses.replace(recording, dispatch=scene)
+            if chosen.keep:
+                for broker, topic in topics.items():
+                    system.start_load(load_of(broker), topic, DEMANDS[broker])
         if chosen.keep:
             stack.pop_all()
     return recording

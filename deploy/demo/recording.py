@@ -22,16 +22,16 @@ class Sample:
         broker: who answered.
         sent_s: when it was asked.
         answered_s: when the answer was there; the counter was read somewhere in between.
-        messages_in: its msgInCounter, which starts at 0 whenever a broker loads the topic.
-        publishers: producers connected.
+        messages: published to it, or sent to its consumers, since a broker has loaded the topic.
+        clients: producers connected, or consumers.
     """
 
     topic: str
     broker: str
     sent_s: float
     answered_s: float
-    messages_in: int
-    publishers: int
+    messages: int
+    clients: int
 
     @property
     def at_s(self) -> float:
@@ -103,6 +103,27 @@ class Receipts:
 
 
 @dataclass(frozen=True, slots=True)
+class DispatchRecording:
+    """The scene of a dispatch limit: backlogs, one for each broker, drained under one limit.
+
+    Attributes:
+        samples: of the messages sent, in the order of their arrival for each topic.
+        misses: the same.
+        limit: of the group.
+        known_s: when each broker first counted a consumer.
+        ended_s: when the first backlog was drained.
+        missing: messages that were published, and that no consumer had when all was drained.
+    """
+
+    samples: Sequence[Sample]
+    misses: Sequence[Miss]
+    limit: int
+    known_s: float
+    ended_s: float
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
 class DemoRecording:
     """A whole run.
 
@@ -114,6 +135,7 @@ class DemoRecording:
         killed_s: when a broker was killed; None when none was.
         waits: for a processor, in order.
         receipts: of every load, in order for each.
+        dispatch: the scene of a dispatch limit; None where it was not played.
     """
 
     samples: Sequence[Sample]
@@ -123,3 +145,4 @@ class DemoRecording:
     killed_s: float | None
     waits: Sequence[Wait] = ()
     receipts: Sequence[Receipts] = ()
+    dispatch: DispatchRecording | None = None

@@ -5,13 +5,19 @@ from __future__ import annotations
 from rich.table import Table
 
 from deploy.demo import targets
-from deploy.demo.figures import SETTLED_WITHIN, WINDOW_S, ActFigures, DemoFigures
+from deploy.demo.dispatch_figures import DispatchFigures
+from deploy.demo.figures import SETTLED_WITHIN, ActFigures, DemoFigures
+from deploy.demo.shares import WINDOW_S
 
 #: Of waiting: the traffic of this part of a window is as far as a settled broker may be off its share.
 _TELLING_S = SETTLED_WITHIN * WINDOW_S
 _FURTHEST = (
     "Settle: until every round of a second has every broker within 5 % of C/N of its share. Furthest: the"
     " largest distance in any second since, wherever it begins."
+)
+_DISPATCH = (
+    "Dispatch: over ten seconds; its peak: the highest of the seconds that stand back to back. A rate"
+    " that rises lets a second's worth pass at once."
 )
 _WAITED = (
     "Waited: how much of a second a process with the sidecars' priority waited for a processor of this"
@@ -48,7 +54,12 @@ def table(name: str, figures: DemoFigures) -> Table:
         "",
         "",
     )
+    if figures.dispatch is not None:
+        drawn.add_section()
+        drawn.add_row(*_dispatch_row(figures.dispatch))
     drawn.caption = f"{_reclaim(figures)}\n{_FURTHEST}\n{_WAITED}"
+    if figures.dispatch is not None:
+        drawn.caption += f"\n{_DISPATCH}"
     drawn.caption_justify = "left"
     return drawn
 
@@ -82,6 +93,21 @@ def _row(act: ActFigures) -> tuple[str, ...]:
         f"{act.min_share:.3f}",
         "yes" if met else "NO",
         f"{act.waited_s:.2f} s" if act.waited_s else "-",
+    )
+
+
+def _dispatch_row(figures: DispatchFigures) -> tuple[str, ...]:
+    met = all(check.met for check in targets.dispatch_checks(figures))
+    return (
+        f"dispatch of backlogs at {figures.limit:,}/s",
+        "",
+        "",
+        f"{figures.highest:+.1%}",
+        f"{figures.error:+.2%}",
+        f"{figures.jain:.4f}",
+        f"{min(figures.shares.values()):.3f}",
+        "yes" if met else "NO",
+        "",
     )
 
 

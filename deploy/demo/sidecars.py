@@ -18,7 +18,7 @@ import httpx
 
 from deploy.demo.errors import DemoError
 from deploy.demo.programs import Programs
-from deploy.demo.system import GROUP, NAMESPACE, BrokerStatus, RestCall, System
+from deploy.demo.system import GROUP, SENT_GROUP, TENANT, BrokerStatus, RestCall, System
 from deploy.demo.waiting import wait_until
 from deploy.local import sidecars as local_sidecars
 from deploy.local.cluster import Cluster
@@ -46,6 +46,7 @@ class SidecarCluster(System):
 
     name = "pulsar-quota"
     own_resource_groups = False
+    limits_dispatch = True
     #: Configuration keys beyond the addresses.
     settings: ClassVar[Mapping[str, object]] = {}
 
@@ -81,12 +82,18 @@ class SidecarCluster(System):
         for name in self.brokers:
             self._wait_until_serving(name)
         self.set_limit(limit)
-        second = list(self.brokers)[1]
-        attachment = f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup/{GROUP}"
-        self._wait(lambda: self._ask("POST", second, attachment).is_success, "Attaching fails")
-        for name in self.brokers:
-            # Load before that would pass a gate that does not know what to limit.
-            self._wait(partial(self._knows_attachment, name), f"{name} misses the attachment")
+        self._attach(GROUP)
+        return topics
+
+    def limit_dispatch(self, limit: int) -> dict[str, str]:
+        """Create a group with a dispatch limit, and topics of it."""
+        topics = self.make_topics(SENT_GROUP)
+        definition = {"dispatchRateInMsgs": limit, "overshootPolicy": self.policy}
+        first = next(iter(self.brokers))
+        answer = self._ask("PUT", first, f"/admin/v2/resourcegroups/{SENT_GROUP}", definition)
+        if answer.is_error:
+            raise DemoError(f"The limit was refused: {answer.status_code} {answer.text}")
+        self._attach(SENT_GROUP)
         return topics
 
     def set_limit(self, limit: int) -> RestCall:
@@ -157,9 +164,20 @@ class SidecarCluster(System):
         except httpx.TransportError:
             return False
 
-    def _knows_attachment(self, broker: str) -> bool:
-        answer = self._ask("GET", broker, f"/quota/v1/groups/{GROUP}")
-        return answer.is_success and NAMESPACE in answer.json()["attachments"]["namespaces"]
+    def _attach(self, group: str) -> None:
+        """Attach the namespace of this name to a group, and wait until all sidecars know it."""
+        second = list(self.brokers)[1]
+        attachment = f"/admin/v2/namespaces/{TENANT}/{group}/resourcegroup/{group}"
+        self._wait(lambda: self._ask("POST", second, attachment).is_success, "Attaching fails")
+        for name in self.brokers:
+            # Load before that would pass a gate that does not know what to limit.
+            knows = partial(self._knows_attachment, name, group)
+            self._wait(knows, f"{name} misses the attachment")
+
+    def _knows_attachment(self, broker: str, group: str) -> bool:
+        answer = self._ask("GET", broker, f"/quota/v1/groups/{group}")
+        namespace = f"{TENANT}/{group}"
+        return answer.is_success and namespace in answer.json()["attachments"]["namespaces"]
 
     def _status(self, broker: str) -> BrokerStatus:
         try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from deploy.demo.counters import CounterSampler
 from deploy.demo.errors import DemoError
@@ -74,6 +75,9 @@ class Story:
         warm_up: warms a broker up that has come back.
         act_s: how long an act lasts after its event is known, in seconds.
     """
+
+    ends_with_dispatch: ClassVar[bool] = True
+    """Whether the scene of a dispatch limit follows (dispatch.py), where the system has one."""
 
     def __init__(
         self,
@@ -139,7 +143,7 @@ class Story:
         offered: dict[str, int] = {}
         for topic, rate in self._offered.items():
             sample = self._sampler.latest(topic)
-            if sample is not None and sample.publishers:
+            if sample is not None and sample.clients:
                 offered[sample.broker] = offered.get(sample.broker, 0) + rate
         return offered
 
@@ -204,7 +208,7 @@ class Story:
 
         def seen() -> Sample | None:
             sample = self._sampler.latest(topic)
-            return sample if sample and sample.broker == broker and sample.publishers else None
+            return sample if sample and sample.broker == broker and sample.clients else None
 
         trouble = f"{broker} serves no publisher of {topic}"
         sample = wait_until(seen, trouble, self._attend)
@@ -219,6 +223,8 @@ class Story:
 
 class SaturatedStory(Story):
     """WSO2's protocol: every broker's clients want more than its share, and nothing else happens."""
+
+    ends_with_dispatch = False
 
     def _plan(self) -> tuple[ActPlan, ...]:
         return (("start", "all brokers saturated", lambda: self._start_each(list(DEMANDS))),)

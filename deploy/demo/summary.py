@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from deploy.demo.dispatch_figures import DispatchFigures
 from deploy.demo.figures import DemoFigures
 from deploy.demo.recording import DemoRecording
 
@@ -28,7 +29,19 @@ def summary(figures: DemoFigures) -> dict[str, Any]:
         },
         "reclaim_seconds": _rounded(figures.reclaim_s),
         "waited_seconds": {act.event: _rounded(act.waited_s) for act in figures.acts},
+        "dispatch": None if figures.dispatch is None else _dispatch(figures.dispatch),
         "source": "broker msgInCounter",
+    }
+
+
+def _dispatch(figures: DispatchFigures) -> dict[str, Any]:
+    return {
+        "limit": figures.limit,
+        "shares": {broker: round(share, 4) for broker, share in figures.shares.items()},
+        "error": round(figures.error, 5),
+        "jain": round(figures.jain, 5),
+        "highest_second": round(figures.highest, 4),
+        "missing": figures.missing,
     }
 
 

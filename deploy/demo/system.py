@@ -24,6 +24,8 @@ from deploy.local.state import Broker
 from deploy.local.topics import Topics
 
 GROUP = "orders"
+#: The group of the dispatch limit.
+SENT_GROUP = "sent"
 TENANT = "demo"
 #: The namespace that belongs to the group; of the same name, for readers of a log.
 NAMESPACE = f"{TENANT}/{GROUP}"
@@ -71,6 +73,8 @@ class System(ABC):
     own_resource_groups: bool
     #: Seconds between the reports of these.
     resource_group_interval_s: int = 5
+    #: Whether it can limit dispatch.
+    limits_dispatch: bool = False
 
     def __init__(self, cluster: Cluster, programs: Programs, directory: Path, policy: str) -> None:
         self.cluster = cluster
@@ -97,6 +101,14 @@ class System(ABC):
     @abstractmethod
     def set_limit(self, limit: int) -> RestCall:
         """Change the group's limit."""
+
+    def limit_dispatch(self, limit: int) -> dict[str, str]:
+        """Limit the dispatch of a group of its own; return a topic of it for each broker.
+
+        Raises:
+            NotImplementedError: this system limits none.
+        """
+        raise NotImplementedError(f"{self.name} limits no dispatch")
 
     @abstractmethod
     def is_gone(self, broker: str) -> bool:
@@ -159,6 +171,9 @@ class System(ABC):
 
     def start_load(self, name: str, topic: str, rate: int) -> None:
         """Start a program of this name that publishes `rate` messages a second to the topic."""
-        command = [sys.executable, "-m", "deploy.demo.load", "--url", self.client_url]
-        command += ["--topic", topic, "--rate", str(rate)]
-        self.programs.start(name, command)
+        command = self.client_program("deploy.demo.load")
+        self.programs.start(name, [*command, "--topic", topic, "--rate", str(rate)])
+
+    def client_program(self, module: str) -> list[str]:
+        """Return the command that runs a client's module against this system."""
+        return [sys.executable, "-m", module, "--url", self.client_url]

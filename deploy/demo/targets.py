@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.demo.dispatch_figures import DispatchFigures
 from deploy.demo.figures import ActFigures, DemoFigures
 from deploy.demo.sidecars import SESSION_TIMEOUT_S
 
@@ -18,6 +19,11 @@ LEAST_JAIN = 0.999
 LEAST_SHARE = 0.98
 SETTLE_WITHIN_S = 2 * _ROUND_S
 RECLAIM_WITHIN_S = SESSION_TIMEOUT_S + _ROUND_S
+DISPATCH_WITHIN = 0.03
+"""Of its share and of the limit, over ten seconds."""
+
+DISPATCH_PEAK = 1.0
+"""No second has more than twice the limit: a rate that rises begins with a full bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,33 @@ def checks(figures: DemoFigures) -> list[TargetCheck]:
             reclaim_s is not None and reclaim_s <= RECLAIM_WITHIN_S,
         )
     )
-    return found
+    return found if figures.dispatch is None else found + dispatch_checks(figures.dispatch)
+
+
+def dispatch_checks(figures: DispatchFigures) -> list[TargetCheck]:
+    """Hold the scene of a dispatch limit against its targets."""
+    furthest = max(figures.shares.values(), key=lambda share: abs(share - 1))
+    return [
+        TargetCheck(
+            "dispatch: error of the sum",
+            f"{figures.error:+.2%}",
+            f"<= {DISPATCH_WITHIN:.0%}",
+            abs(figures.error) <= DISPATCH_WITHIN,
+        ),
+        TargetCheck(
+            "dispatch: furthest share",
+            f"{furthest:.3f}",
+            f"1 within {DISPATCH_WITHIN:.0%}",
+            abs(furthest - 1) <= DISPATCH_WITHIN,
+        ),
+        TargetCheck(
+            "dispatch: highest second",
+            f"{figures.highest:+.1%}",
+            f"<= {DISPATCH_PEAK:.0%}",
+            figures.highest <= DISPATCH_PEAK,
+        ),
+        TargetCheck("dispatch: missing messages", f"{figures.missing}", "0", figures.missing == 0),
+    ]
 
 
 def act_checks(act: ActFigures) -> list[TargetCheck]:

@@ -52,7 +52,7 @@ def test_the_limit_in_use_is_no_recovery_while_a_broker_starves_or_a_producer_is
         "broker-3": more,
     }
     alone = [
-        replace(sample, publishers=0) if sample.broker == "broker-1" else sample
+        replace(sample, clients=0) if sample.broker == "broker-1" else sample
         for sample in history().samples
     ]
 

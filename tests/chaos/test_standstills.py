@@ -32,7 +32,7 @@ def _of(broker: str, rates: Rates, *, late: bool) -> list[Sample]:
         in_time[0],
         sent_s=over_s,
         answered_s=over_s + 0.004,
-        messages_in=round(count(rates, over_s)),
+        messages=round(count(rates, over_s)),
     )
     before = [sample for sample in in_time if sample.sent_s < due_s]
     return [*before, first, *(sample for sample in in_time if sample.sent_s > first.answered_s)]

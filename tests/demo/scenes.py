@@ -39,8 +39,8 @@ def samples(
             broker=broker,
             sent_s=at_s - took_s / 2,
             answered_s=at_s + took_s / 2,
-            messages_in=round(count(rates, at_s) - count(rates, from_s)),
-            publishers=1,
+            messages=round(count(rates, at_s) - count(rates, from_s)),
+            clients=1,
         )
         for at_s in moments
     ]

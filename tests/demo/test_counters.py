@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from deploy.demo import counters
-from deploy.demo.counters import CounterSampler
+from deploy.demo.counters import SENT, CounterSampler
 
 TOPIC = "persistent://t/n/x"
 pytestmark = pytest.mark.slow
@@ -46,7 +46,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.paths.append(self.path)
-        stats = {"msgInCounter": self.server.messages_in, "publishers": [{}]}
+        stats = {
+            "msgInCounter": self.server.messages_in,
+            "publishers": [{}],
+            "msgOutCounter": 3,
+            "subscriptions": {"s": {"consumers": [{}, {}]}, "t": {"consumers": []}},
+        }
         body = json.dumps(stats).encode() if self.server.serves else b""
         self.send_response(200 if self.server.serves else 307)
         self.send_header("Location", "http://127.0.0.1:1/never-to-be-followed")
@@ -88,10 +93,17 @@ def test_only_the_broker_that_serves_a_topic_is_asked(brokers: dict[str, StubBro
     with _sampler(brokers) as sampler:
         _until(lambda: len(sampler.samples) >= 3)
     first = sampler.samples[0]
-    assert (first.broker, first.messages_in, first.publishers) == ("a", 7, 1)
+    assert (first.broker, first.messages, first.clients) == ("a", 7, 1)
     assert before_s < first.sent_s < first.at_s < first.answered_s
     assert set(brokers["a"].paths) == {"/admin/v2/persistent/t/n/x/stats"}
     assert brokers["b"].paths == []
+
+
+def test_what_consumers_are_sent_is_counted_as_well(brokers: dict[str, StubBroker]) -> None:
+    """Of all subscriptions together, with the consumers of all."""
+    with CounterSampler({"a": brokers["a"].url}, [TOPIC], counting=SENT) as sampler:
+        _until(lambda: sampler.latest(TOPIC) is not None)
+    assert (sampler.samples[0].messages, sampler.samples[0].clients) == (3, 2)
 
 
 def test_a_topic_that_moves_is_found_again(brokers: dict[str, StubBroker]) -> None:
@@ -104,7 +116,7 @@ def test_a_topic_that_moves_is_found_again(brokers: dict[str, StubBroker]) -> No
         brokers["b"].serves = True
         _until(lambda: sampler.latest(TOPIC) is not None)
         found = sampler.samples[-1]
-    assert (found.broker, found.messages_in) == ("b", 2)
+    assert (found.broker, found.messages) == ("b", 2)
     assert sampler.misses[0].broker == "a"
 
 

@@ -22,7 +22,7 @@ def test_a_steady_counter_is_a_steady_rate_in_every_window() -> None:
 
 def test_what_a_topic_counted_before_the_recording_is_not_traffic() -> None:
     """The first sample is where counting begins."""
-    old = [replace(s, messages_in=s.messages_in + 70_000) for s in samples("b", [(0, 100)], 2)]
+    old = [replace(s, messages=s.messages + 70_000) for s in samples("b", [(0, 100)], 2)]
     assert curves(old)["b"].rate(0, 2) == pytest.approx(100)
     assert curves(old)["b"].rate(-5, 5) == 0
 
@@ -61,7 +61,7 @@ def test_a_late_sample_is_left_out_when_others_are_near() -> None:
     """It was counted at some time in 300 ms, which would be a third of a window."""
     on_time = samples("b", [(0, 1_000)], 10)
     late = [
-        replace(s, answered_s=s.answered_s + 0.3, messages_in=s.messages_in + 300) if n == 25 else s
+        replace(s, answered_s=s.answered_s + 0.3, messages=s.messages + 300) if n == 25 else s
         for n, s in enumerate(on_time)
     ]
     curve = curves(late)["b"]

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.demo.figures import evaluate, fair_shares, jain
+from deploy.demo.figures import evaluate, fair_shares
 from deploy.demo.recording import DemoRecording, LimitChange, Wait
+from deploy.demo.shares import jain
 from tests.demo.scenes import PERIOD_S, Rates, act, recording, samples
 
 TWO = {"a": 5_000, "b": 2_500}

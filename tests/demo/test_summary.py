@@ -112,6 +112,7 @@ def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) ->
         "furthest_from_share": {"start": None},
         "reclaim_seconds": None,
         "waited_seconds": {"start": 0.0},
+        "dispatch": None,
         "source": "broker msgInCounter",
     }
     raw = json.loads((tmp_path / "out" / "counters-peer.json").read_text())

@@ -253,8 +253,8 @@ def seconds(recording: DemoRecording) -> list[Mapping[str, int]]:
     found: dict[int, dict[str, int]] = {}
     for sample in recording.samples:
         before = last.get(sample.broker, 0)
-        passed = sample.messages_in - before if sample.messages_in >= before else 0
-        last[sample.broker] = sample.messages_in
+        passed = sample.messages - before if sample.messages >= before else 0
+        last[sample.broker] = sample.messages
         of_second = found.setdefault(int(sample.at_s - 1e-6), {})
         of_second[sample.broker] = of_second.get(sample.broker, 0) + passed
     return [found.get(second, {}) for second in range(max(found) + 1)]

@@ -87,7 +87,7 @@ def recovered_after(history: History, counted: Counted, mishap: Mishap) -> float
             any(from_s <= moment_s <= until_s for moment_s in active)
             and counted.rate(from_s, until_s) >= _RECOVERED_AT * history.limit
             and _shared(
-                [s for s in samples if from_s <= s.at_s <= until_s and s.publishers],
+                [s for s in samples if from_s <= s.at_s <= until_s and s.clients],
                 topics,
                 counted.rates(from_s, until_s),
                 history.limit,

@@ -1,0 +1,96 @@
+"""The backlog of one topic: a real client that fills it, or one that drains it.
+
+``python -m deploy.demo.backlog --url URL --topic TOPIC --fill N`` publishes N messages of 100 bytes, one
+to a frame, for a subscription that is there before them; ``--drain N`` receives and acknowledges until it
+has N of them. Both stay until SIGTERM, as the story's programs do. On standard output stands one JSON
+object a line; ``at_s`` is seconds of CLOCK_MONOTONIC::
+
+    {"event": "filled", "at_s": 1.5}
+    {"event": "drained", "at_s": 9.5, "messages": 5000}      no message is counted twice
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+import time
+from typing import Any, Final
+
+import pulsar
+
+_SUBSCRIPTION: Final = "story"
+_MESSAGE: Final = bytes(100)
+_QUEUE: Final = 1_000
+"""The client's own default."""
+
+_RECEIVE_MS: Final = 1_000
+
+
+def _subscribe(client: Any, topic: str) -> Any:
+    return client.subscribe(
+        topic,
+        _SUBSCRIPTION,
+        consumer_type=pulsar.ConsumerType.Shared,
+        initial_position=pulsar.InitialPosition.Earliest,
+        receiver_queue_size=_QUEUE,
+    )
+
+
+def fill(client: Any, topic: str, messages: int) -> None:
+    """Publish so many messages, after the subscription."""
+    _subscribe(client, topic).close()
+    producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
+    for _ in range(messages):
+        producer.send_async(_MESSAGE, lambda *_: None)
+    producer.flush()
+    producer.close()
+    _tell("filled")
+
+
+def drain(client: Any, topic: str, messages: int, stop: threading.Event) -> None:
+    """Receive so many different messages."""
+    consumer = _subscribe(client, topic)
+    received: set[bytes] = set()
+    while len(received) < messages and not stop.is_set():
+        try:
+            message = consumer.receive(timeout_millis=_RECEIVE_MS)
+        except pulsar.Timeout:
+            continue
+        received.add(message.message_id().serialize())
+        consumer.acknowledge(message)
+    _tell("drained", messages=len(received))
+
+
+def main() -> int:
+    """Read the command line, do it, and wait for SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.demo.backlog", description=__doc__)
+    parser.add_argument("--url", required=True, help="pulsar://HOST:PORT[,HOST:PORT...]")
+    parser.add_argument("--topic", required=True)
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--fill", type=int, help="messages to publish")
+    either.add_argument("--drain", type=int, help="messages to receive")
+    options = parser.parse_args()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    # The client's own log goes beside the JSON lines, not between them.
+    log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, "/dev/stderr")
+    client = pulsar.Client(options.url, logger=log)
+    if options.fill is not None:
+        fill(client, options.topic, options.fill)
+    else:
+        drain(client, options.topic, options.drain, stop)
+    stop.wait()
+    client.close()
+    return 0
+
+
+def _tell(event: str, **numbers: float) -> None:
+    print(json.dumps({"event": event, "at_s": time.monotonic(), **numbers}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
