@@ -63,6 +63,25 @@ async def test_counters_are_read_in_whatever_pieces_they_arrive() -> None:
     assert found[""] == TopicCount("t/whole", "", 12)
 
 
+async def test_a_subscription_is_counted_once_more_by_itself() -> None:
+    """With its own consumers; topics count all of theirs as before, and others are not told apart."""
+    text = METRICS + b"".join(
+        b'pulsar_subscription_consumers_count{namespace="t/n",topic="persistent://t/n/a",'
+        b'subscription="%b"} %d\n' % (name, consumers)
+        for name, consumers in ((b"r", 3), (b"s", 4))
+    )
+    transport = answering({"GET /metrics/": httpx.Response(200, content=text)})
+    async with MetricsCounters("http://b", transport=transport) as counters:
+        reading = await counters.read(["persistent/t/n/a/r", "persistent/t/n/b/r"])
+    found = {
+        (count.topic, count.subscription): (count.out_messages, count.consumers)
+        for count in reading.topics
+    }
+    assert found["persistent://t/n/a", ""] == (11, 0)
+    assert found["persistent://t/n/a", "r"] == (6, 3)
+    assert [subscription for _, subscription in found if subscription] == ["r"]
+
+
 async def test_counters_of_what_passed_can_be_read_alone_by_subscription() -> None:
     """All else is left out; the end of a subscription then makes no other count fall."""
     transport = answering({"GET /metrics/": httpx.Response(200, content=METRICS)})

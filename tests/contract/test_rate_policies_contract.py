@@ -11,7 +11,8 @@ import pytest
 
 from coordinator.adapters.broker.rate_policies import HttpRatePolicies
 from coordinator.native.engine.outside import RatePolicies
-from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, PolicyRate, RatePolicy
+from coordinator.native.engine.owners import owner_of
+from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PUBLISH, PolicyRate, RatePolicy
 from coordinator.ports import NotFound
 from deploy.local.state import Broker
 from deploy.local.topics import Topics, path_of
@@ -76,6 +77,32 @@ async def test_a_text_is_kept_beside_its_owner(policies: RatePolicies, owner: st
     for _ in range(2):
         await policies.keep(owner, None)
         assert await policies.kept(owner) is None
+
+
+@pytest.mark.parametrize("topic", [SINGLE, PARTED], ids=("single", "partitioned"))
+async def test_a_subscription_has_a_rate_and_a_text_of_its_own(
+    policies: RatePolicies, topic: str
+) -> None:
+    """Of dispatch; its topic has neither, and lists those that something is kept of."""
+    if policies.policy is PUBLISH:
+        return  # Pulsar has no such policy
+    owner = owner_of(topic, "by #1 ä?")
+    if isinstance(policies, MemoryRatePolicies):
+        policies.owners.add(owner)
+    assert await policies.rate(owner) == ""
+    assert policies.policy.rate_in(await policies.default(owner)) == NO_RATE
+    body = policies.policy.body_of(RATE)
+    await policies.set_rate(owner, body)
+    await policies.keep(owner, "none")
+    assert json.loads(await policies.rate(owner)) == json.loads(body)
+    assert (await policies.kept(owner), await policies.kept(topic)) == ("none", None)
+    assert await policies.rate(topic) == ""
+    assert list(await policies.subscriptions(topic)) == [owner]
+    assert await policies.partitions(owner) == await policies.partitions(topic)
+    await policies.set_rate(owner, "")
+    await policies.keep(owner, None)
+    assert await policies.rate(owner) == ""
+    assert list(await policies.subscriptions(topic)) == []
 
 
 async def test_partitions_are_counted(policies: RatePolicies) -> None:

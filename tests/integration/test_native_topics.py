@@ -27,6 +27,9 @@ SENT = "native/sent"
 """Of a group with a limit of dispatch."""
 
 SENT_LIMIT = 600
+AUDIT_LIMIT = 100
+"""Of the group of some subscriptions."""
+
 LIMIT = 500
 WINDOW_S = 10
 HIGH = 100_000
@@ -97,8 +100,8 @@ class Limits:
             producer.close()
 
     @contextmanager
-    def consumed(self, *topics: str) -> Iterator[None]:
-        """A consumer of each topic, which acknowledges all that it gets."""
+    def consumed(self, *topics: str, name: str = "s") -> Iterator[None]:
+        """A consumer of each topic, by a subscription of this name; it acknowledges all that it gets."""
 
         def take(consumer: Any, message: Any) -> None:
             with suppress(pulsar.PulsarException):
@@ -106,7 +109,7 @@ class Limits:
 
         kind = pulsar.ConsumerType.Shared
         consumers = [
-            self.client.subscribe(topic, "s", consumer_type=kind, message_listener=take)
+            self.client.subscribe(topic, name, consumer_type=kind, message_listener=take)
             for topic in topics
         ]
         try:
@@ -115,9 +118,11 @@ class Limits:
             for consumer in consumers:
                 consumer.close()
 
-    def fill(self, topic: str, messages: int) -> None:
-        """Give a subscription of a topic a backlog."""
-        self.client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared).close()
+    def fill(self, topic: str, messages: int, *names: str) -> None:
+        """Give subscriptions of a topic a backlog."""
+        for name in names or ("s",):
+            kind = pulsar.ConsumerType.Shared
+            self.client.subscribe(topic, name, consumer_type=kind).close()
         producer = self.client.create_producer(
             topic, batching_enabled=False, block_if_queue_full=True
         )
@@ -141,6 +146,29 @@ class Limits:
 
         def is_so() -> bool:
             last[0] = self.rate([topic], policy, 2 * WINDOW_S)
+            return last[0] == pytest.approx(messages, rel=0.06)
+
+        eventually(is_so, f"{messages}/s", last=lambda: last)
+
+    def subscription_rate(self, topic: str, name: str) -> Any:
+        """A subscription's dispatch rate in Pulsar, in messages per second; None is none."""
+        found = self.native.topics.ask("GET", f"/admin/v2/{path_of(topic)}/{name}/dispatchRate")
+        return json.loads(found)[DISPATCH.messages] if found else None
+
+    def sent_to(self, topic: str, name: str) -> int:
+        """The messages that a subscription's consumers were sent, by the broker's counter."""
+        found = self.native.topics.ask("GET", f"/admin/v2/{path_of(topic)}/stats")
+        count: int = json.loads(found)["subscriptions"][name]["msgOutCounter"]
+        return count
+
+    def subscription_passes(self, topic: str, name: str, messages: float) -> None:
+        """Wait until this rate passes a subscription, for 20 s."""
+        last = [0.0]
+
+        def is_so() -> bool:
+            began_s, before = time.monotonic(), self.sent_to(topic, name)
+            time.sleep(2 * WINDOW_S)
+            last[0] = (self.sent_to(topic, name) - before) / (time.monotonic() - began_s)
             return last[0] == pytest.approx(messages, rel=0.06)
 
         eventually(is_so, f"{messages}/s", last=lambda: last)
@@ -235,6 +263,40 @@ def test_a_dispatch_limit_of_a_topic_is_held_without_a_group(limits: Limits) -> 
     limits.fill(topic, 10_000)
     with limits.consumed(topic):
         limits.passes(topic, DISPATCH, 200)
+
+
+def test_subscriptions_share_a_limit_of_their_own(limits: Limits) -> None:
+    """Of two topics at two brokers; another subscription of the same topic is not held."""
+    native = limits.native
+    found = native.topics.one_for_each_broker(NAMESPACE, "audited", "persistent")
+    topics = [found["broker-1"], found["broker-2"]]
+    native.api("PUT", "/admin/v2/resourcegroups/audit", {"dispatchRateInMsgs": AUDIT_LIMIT})
+    paths = [
+        f"/quota/v1/subscriptions/{topic.replace('://', '/')}/audit/resourcegroup/audit"
+        for topic in topics
+    ]
+    for path in paths:
+        native.api("POST", path)
+    for topic in topics:
+        limits.fill(topic, 10_000, "audit", "free")
+    eventually(
+        lambda: all(limits.subscription_rate(topic, "audit") for topic in topics), "they have rates"
+    )
+    with limits.consumed(*topics, name="free"):
+        eventually(
+            lambda: all(limits.sent_to(topic, "free") == 10_000 for topic in topics), "not held"
+        )
+    with limits.consumed(*topics, name="audit"):
+        for topic in topics:
+            limits.subscription_passes(topic, "audit", AUDIT_LIMIT / 2)
+    with limits.consumed(topics[0], name="audit"):
+        limits.subscription_passes(topics[0], "audit", AUDIT_LIMIT)
+    for path in paths:
+        native.api("DELETE", path.removesuffix("/audit"))
+    eventually(
+        lambda: not any(limits.subscription_rate(topic, "audit") for topic in topics),
+        "their rates are gone",
+    )
 
 
 def test_a_topic_that_comes_later_has_its_limit_at_once(limits: Limits) -> None:

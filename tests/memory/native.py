@@ -8,6 +8,7 @@ from coordinator.core.topics import TopicName
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
+from coordinator.native.engine.owners import topic_of
 from coordinator.native.engine.rate_policy import DISPATCH, RatePolicy
 from coordinator.native.engine.table import Statement
 from coordinator.ports import NotFound, Refused
@@ -136,6 +137,8 @@ class MemoryRatePolicies:
         #: The rates that are set, and what is kept beside their owners.
         self.rates: dict[str, str] = {}
         self.texts: dict[str, str] = {}
+        #: That of all subscriptions of a topic, by the subscription.
+        self.defaults: dict[str, str] = {}
 
     async def rate(self, owner: str) -> str:
         """See `RatePolicies`."""
@@ -163,9 +166,24 @@ class MemoryRatePolicies:
         else:
             self.texts[owner] = text
 
-    async def partitions(self, topic: str) -> int:
+    async def default(self, owner: str) -> str:
+        """See `RatePolicies`."""
+        self._check(owner)
+        return self.defaults.get(owner, "")
+
+    async def subscriptions(self, topic: str) -> Sequence[str]:
         """See `RatePolicies`."""
         self._check(topic)
+        return [
+            each
+            for each in self.texts
+            if each.count("/") > 1 and each != topic and topic_of(each) == topic
+        ]
+
+    async def partitions(self, owner: str) -> int:
+        """See `RatePolicies`."""
+        self._check(owner)
+        topic = topic_of(owner)
         return sum(owner.startswith(f"{topic}-partition-") for owner in self.owners)
 
     async def topics(self, namespace: str) -> Sequence[str]:

@@ -9,7 +9,7 @@ publishing is unknown then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import httpx
@@ -17,6 +17,7 @@ import httpx
 from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of
 from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.native.engine.counting import CounterReading, TopicCount
+from coordinator.native.engine.owners import owner_of
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.reconciliation.engine.counting import ENDED
 
@@ -35,6 +36,8 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 _OF_SUBSCRIPTIONS: Final = ("out_messages", "out_bytes")
 _ALL: Final = Lines(*_FIELDS)
+_SUBSCRIPTION_CONSUMERS: Final = "pulsar_subscription_consumers_count"
+_WITH_SUBSCRIPTIONS: Final = Lines(*_FIELDS, _SUBSCRIPTION_CONSUMERS)
 _BROKER_OUT: Final = "pulsar_broker_out_bytes_total"
 _PASSED: Final = Lines(
     _BROKER_OUT, *(name for name in _FIELDS if name.startswith(("pulsar_in", "pulsar_out")))
@@ -75,9 +78,10 @@ class MetricsCounters(WebServiceClient):
         super().__init__(web_service_url, "", token=token, timeout_s=timeout_s, transport=transport)
         self._lines = _PASSED if passed_only else _ALL
 
-    async def read(self) -> CounterReading:
+    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:
         """See `BrokerCounters`."""
         sums: _Sums = {}
+        lines_read = _WITH_SUBSCRIPTIONS if subscriptions else self._lines
         uncounted: set[str] = set()
         started_s: float | None = None
         tail = b""
@@ -89,11 +93,11 @@ class MetricsCounters(WebServiceClient):
                     raise BrokerUnreachable(f"GET /metrics/ answered {answer.status_code}")
                 async for chunk in answer.aiter_bytes(65_536):
                     lines, _, tail = (tail + chunk).rpartition(b"\n")
-                    add_lines(lines, sums, uncounted, self._lines)
+                    add_lines(lines, sums, uncounted, lines_read, subscriptions)
                     started_s = started_s or _started_in(lines)
         except httpx.HTTPError as error:
             raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
-        add_lines(tail, sums, uncounted, self._lines)
+        add_lines(tail, sums, uncounted, lines_read, subscriptions)
         topics = tuple(_count(key, found) for key, found in sums.items())
         return CounterReading(topics, started_s or _started_in(tail), frozenset(uncounted))
 
@@ -109,7 +113,13 @@ def _count(key: _Key, found: Mapping[str, int]) -> TopicCount:
     return TopicCount(namespace, topic, **fields, subscription=subscription)
 
 
-def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL) -> None:
+def add_lines(
+    text: bytes,
+    sums: _Sums,
+    uncounted: set[str],
+    lines: Lines = _ALL,
+    subscriptions: Collection[str] = (),
+) -> None:
     """Add the counts in whole lines of an answer, by namespace and topic.
 
     Args:
@@ -117,6 +127,7 @@ def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL
         sums: takes the counts.
         uncounted: takes the namespaces of lines that cannot be read, `_UNCOUNTED_MAX` at most.
         lines: those that count; of `_PASSED`, sent messages are counted by subscription.
+        subscriptions: those that are counted once more by themselves, by `owner_of`.
     """
     text = b"\n%b\n" % text
     found = lines.find(text)
@@ -125,11 +136,29 @@ def add_lines(text: bytes, sums: _Sums, uncounted: set[str], lines: Lines = _ALL
         if name == _BROKER_OUT:
             whole = sums.setdefault((ENDED, "", ""), {"out_bytes": 0})
             whole["out_bytes"] += number
+        elif name == _SUBSCRIPTION_CONSUMERS:
+            _add_apart("consumers", labels_of(labels, _LABEL), number, sums, subscriptions)
         else:
-            _add(_FIELDS[name], labels_of(labels, _LABEL), number, sums, apart=lines is _PASSED)
+            field, labelled = _FIELDS[name], labels_of(labels, _LABEL)
+            _add(field, labelled, number, sums, apart=lines is _PASSED)
+            if subscriptions and field in _OF_SUBSCRIPTIONS:
+                _add_apart(field, labelled, number, sums, subscriptions)
     for namespace in lines.cut_namespaces(text, len(found)):
         if len(uncounted) < _UNCOUNTED_MAX:
             uncounted.add(namespace)
+
+
+def _add_apart(
+    field: str,
+    labels: Mapping[str, str],
+    value: int,
+    sums: _Sums,
+    subscriptions: Collection[str],
+) -> None:
+    """Add a count of a subscription to its own sum, if it is one of these."""
+    topic, subscription = labels.get("topic", ""), labels.get("subscription", "")
+    if subscription and owner_of(topic, subscription) in subscriptions:
+        _add(field, labels, value, sums, apart=True)
 
 
 def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums, *, apart: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import quote
 
 import httpx
 
@@ -17,6 +18,7 @@ from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_
 from coordinator.adapters.broker.paths import namespace_path, topic_path
 from coordinator.adapters.broker.web_service import asked, said
 from coordinator.core.topics import TopicName
+from coordinator.native.engine.owners import is_topic, owner_of, subscription_in, topic_of
 from coordinator.native.engine.rate_policy import RatePolicy
 from coordinator.ports import BrokerUnreachable, NotFound
 
@@ -54,24 +56,36 @@ class HttpRatePolicies(HttpInventory):
 
     async def kept(self, owner: str) -> str | None:
         """See `RatePolicies`."""
-        answer = await self._answer("GET", f"{_path(owner)}/properties")
-        found = json_in(answer) if answer.text.strip() else {}
-        value = found.get(self.policy.kept_as) if isinstance(found, dict) else None
-        return value if isinstance(value, str) else None
+        return (await self._properties(owner)).get(self._kept_as(owner))
 
     async def keep(self, owner: str, text: str | None) -> None:
         """See `RatePolicies`."""
-        path = f"{_path(owner)}/properties"
+        path, kept_as = _path(_place(owner)), self._kept_as(owner)
         if text is not None:
-            await self._answer("PUT", path, {self.policy.kept_as: text})
-        elif "://" in owner:
-            await self._answer("DELETE", f"{path}?key={self.policy.kept_as}")
+            await self._answer("PUT", f"{path}/properties", {kept_as: text})
+        elif _is_namespace(owner):
+            await self._answer("DELETE", f"{path}/property/{kept_as}")
         else:
-            await self._answer("DELETE", f"{_path(owner)}/property/{self.policy.kept_as}")
+            await self._answer("DELETE", f"{path}/properties?key={quote(kept_as, safe='')}")
 
-    async def partitions(self, topic: str) -> int:
+    async def default(self, owner: str) -> str:
         """See `RatePolicies`."""
-        answer = await self._answer("GET", f"{_path(topic)}/partitions")
+        if _is_namespace(owner) or is_topic(owner):
+            return ""
+        path = f"{_path(topic_of(owner))}/subscriptionDispatchRate?applied=true"
+        return (await self._answer("GET", path)).text.strip()
+
+    async def subscriptions(self, topic: str) -> Sequence[str]:
+        """See `RatePolicies`."""
+        kept = f"{self.policy.kept_as}/"
+        found = await self._properties(topic)
+        return tuple(
+            owner_of(topic, name.removeprefix(kept)) for name in found if name.startswith(kept)
+        )
+
+    async def partitions(self, owner: str) -> int:
+        """See `RatePolicies`."""
+        answer = await self._answer("GET", f"{_path(topic_of(owner))}/partitions")
         found = json_in(answer)
         number = found.get("partitions") if isinstance(found, dict) else None
         if not isinstance(number, int):
@@ -85,6 +99,19 @@ class HttpRatePolicies(HttpInventory):
         partitioned = names_in(await self._answer("GET", f"{path}/partitioned"))
         parsed = (TopicName.parse(name) for name in (*single, *partitioned))
         return tuple(dict.fromkeys(str(name.whole) for name in parsed if name is not None))
+
+    async def _properties(self, owner: str) -> Mapping[str, str]:
+        """Return the properties of a namespace, or of an owner's topic."""
+        answer = await self._answer("GET", f"{_path(_place(owner))}/properties")
+        found = json_in(answer) if answer.text.strip() else {}
+        pairs = found.items() if isinstance(found, dict) else ()
+        return {name: value for name, value in pairs if isinstance(value, str)}
+
+    def _kept_as(self, owner: str) -> str:
+        """Return the name of the property that keeps what operators have set for an owner."""
+        if _is_namespace(owner) or is_topic(owner):
+            return self.policy.kept_as
+        return f"{self.policy.kept_as}/{subscription_in(owner)}"
 
     async def _answer(
         self, method: str, path: str, body: Mapping[str, object] | None = None
@@ -103,4 +130,17 @@ class HttpRatePolicies(HttpInventory):
 
 
 def _path(owner: str) -> str:
-    return topic_path(owner) if "://" in owner else namespace_path(owner)
+    if _is_namespace(owner):
+        return namespace_path(owner)
+    subscription = subscription_in(owner)
+    place = topic_path(topic_of(owner))
+    return f"{place}/{quote(subscription, safe='')}" if subscription else place
+
+
+def _place(owner: str) -> str:
+    """Return what the properties of an owner are beside: itself, or the topic of a subscription."""
+    return owner if _is_namespace(owner) else topic_of(owner)
+
+
+def _is_namespace(owner: str) -> bool:
+    return owner.count("/") == 1

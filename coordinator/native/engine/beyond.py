@@ -1,8 +1,8 @@
 """The limits that no broker's own limiter can hold.
 
-Pulsar's limiter counts what is published to namespaces, and topics' rates what is dispatched; neither who
-does it. They save up no credit beyond a bucket, and refuse nothing. Below a few messages a second for
-each broker they let more pass.
+Pulsar's limiter counts what is published to namespaces, and rates of topics and subscriptions what is
+dispatched; neither who does it. They save up no credit beyond a bucket,
+and refuse nothing. Below a few messages a second for each broker they let more pass.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from coordinator.core.handling import REFUSE
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.core.owners import OwnerKind, attached, in_words
+from coordinator.native.engine.owners import base_of, topic_of
 from coordinator.native.engine.rate_policy import LEAST
 
 _LEAST_PER_BROKER: Final = 2
@@ -51,6 +52,12 @@ def beyond_brokers(
         for limit in (limits.publish_messages, limits.publish_bytes):
             if limit is not None and limit < least:
                 yield f"publishing of {name} below {least} a second"
+    yield from _owners_beyond(attachments, topic_policies=topic_policies)
+
+
+def _owners_beyond(attachments: Attachments, *, topic_policies: bool) -> Iterator[str]:
     for kind in OwnerKind:
         for owner, name in attached(attachments, kind).items():
-            yield f"{in_words(kind, owner)} of {name}"
+            is_subscription = kind is OwnerKind.SUBSCRIPTION
+            if not (is_subscription and topic_policies and base_of(topic_of(owner))):
+                yield f"{in_words(kind, owner)} of {name}"

@@ -1,5 +1,7 @@
 """The broker's counters, poll by poll: what was published to each namespace since the last one.
 
+The messages of attached subscriptions are counted once more, by subscription.
+
 A topic's counters start from 0 when it is loaded. So a counter that fell began anew, and its whole value
 was counted since; a topic that was not there at the last poll was loaded after it. At the first poll the
 earlier values are unknown.
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from coordinator.native.engine.owners import owner_of
 
 
 class TopicCount(NamedTuple):
@@ -25,7 +29,8 @@ class TopicCount(NamedTuple):
         producers: connected now.
         consumers: connected now.
         throttles: how often publishing was throttled, since some time.
-        subscription: the one that the counts of sent messages are of; empty for all together.
+        subscription: the one that the counts of sent messages are of; empty for all together. Native
+            enforcement has a further count for each attached subscription, and one for all together.
     """
 
     namespace: str
@@ -93,12 +98,12 @@ class CounterBook:
     """The counters as of the last poll."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], TopicCount] | None = None
+        self._last: dict[tuple[str, str, str], TopicCount] | None = None
 
     @property
     def topics(self) -> int:
         """The number of topics at the last poll."""
-        return 0 if self._last is None else len(self._last)
+        return sum(not count.subscription for count in (self._last or {}).values())
 
     @property
     def published_topics(self) -> frozenset[str]:
@@ -107,15 +112,18 @@ class CounterBook:
         return frozenset(count.topic for count in counts if count.producers and count.topic)
 
     def poll(self, counts: Iterable[TopicCount]) -> Mapping[str, NamespaceCount]:
-        """Return the counts since the last poll, by namespace."""
+        """Return the counts since the last poll, by namespace, and by attached subscription."""
         last, self._last = self._last, {}
         found: dict[str, NamespaceCount] = {}
         for count in counts:
-            key = count.namespace, count.topic
+            key = count.namespace, count.topic, count.subscription
             self._last[key] = count
-            total = found.get(count.namespace)
+            home = (
+                owner_of(count.topic, count.subscription) if count.subscription else count.namespace
+            )
+            total = found.get(home)
             if total is None:
-                total = found[count.namespace] = NamespaceCount()
+                total = found[home] = NamespaceCount()
             total.producers += count.producers
             total.consumers += count.consumers
             total.producer_topics += count.producers > 0

@@ -16,6 +16,8 @@ split among the topics here that have consumers (topic_rates.py), and each part 
 * **Counts** of what was sent are handed on as they are paid for (topic_rates.py), as the law would take
   a lump for demand, and the time without any that follows for none.
 * **Limits of single topics** (topic_limiting.py) bound their topics' rates as well.
+* **A subscription** that is attached to a group has a rate of its own, as a topic has (owners.py): of all
+  that follows, "topic" stands for both. It has no namespace's floor, so its rate while idle is written.
 * **Without consumers** a topic that this broker serves goes back to the floor.
 
 Pure: told the counters, the local limits and the time, it returns the policies to write.
@@ -27,9 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.native.engine.owners import home_of, is_topic
 from coordinator.native.engine.parts import NativePart, split
 from coordinator.native.engine.rate_policy import (
     LEAST,
@@ -97,8 +99,8 @@ class DispatchSteering:
         self._policies: dict[str, TopicPolicy] = {}
         self._rates: dict[GroupSet, tuple[TopicRates, TopicRates]] = {}
         self._parts: dict[GroupSet, _Parts] = {}
-        #: The namespaces of each set of groups, of these sets of the steering.
-        self._namespaces: dict[GroupSet, list[str]] = {}
+        #: The homes of each set of groups, of these sets of the steering.
+        self._homes: dict[GroupSet, list[str]] = {}
         self._sets: Mapping[str, GroupSet] = {}
         #: The namespaces' defaults: by their operators, and as they are in force.
         self._defaults: dict[str, PolicyRate] = {}
@@ -119,7 +121,7 @@ class DispatchSteering:
             return
         self._look_for_gates(now_ns)
         self._resolve()
-        wanted = {name for groups in self._rates for name in self._namespaces[groups]}
+        wanted = {home for groups in self._rates for home in self._homes[groups]}
         self._sent.poll(counts, wanted, elapsed_ns)
         self._look_for_idle(wanted, now_ns)
         counted = self._count(elapsed_ns, now_ns)
@@ -218,15 +220,11 @@ class DispatchSteering:
     def floors(self) -> dict[str, PolicyRate]:
         """Return the floor that each namespace with a limit should have, `NO_RATE` for none."""
         self._resolve()
-        parts = _FLOOR_PARTS * self._steering.table.members
         found: dict[str, PolicyRate] = {}
-        for groups, namespaces in self._namespaces.items():
-            messages, size = (
-                None if limit is None else max(LEAST, limit // parts)
-                for limit in self._whole(groups)
-            )
-            floor = PolicyRate(messages, size)
+        for groups, homes in self._homes.items():
+            floor = self._floor_of(groups)
             if floor != NO_RATE and not self._steering.behind_gate:
+                namespaces = [home for home in homes if home in self._steering.sets]
                 found |= dict.fromkeys(namespaces, floor if self.has_floors else NO_RATE)
         return found
 
@@ -250,9 +248,23 @@ class DispatchSteering:
         """Return the limit that a topic has of its own, of each partition; `NO_RATE` for none."""
         return self._own_limits.get(topic, NO_RATE)
 
-    def holds_dispatch(self, namespace: str) -> bool:
-        """Return whether the topics of a namespace have parts of a group's limit."""
-        groups = self._steering.sets.get(namespace)
+    def idle_rate(self, owner: str) -> PolicyRate:
+        """Return the rate of an owner that nothing consumes, if it has a limit of its own.
+
+        It has the floor as well: of a topic its namespace's, of a subscription its group's.
+        """
+        limit = self.own_limit(owner)
+        if limit == NO_RATE:
+            return NO_RATE
+        if is_topic(owner):
+            return lower_of(limit, self._floors.get(home_of(owner), NO_RATE))
+        groups = self._steering.homes.get(owner)
+        has_floor = groups is not None and self.has_floors
+        return lower_of(limit, self._floor_of(groups)) if groups and has_floor else limit
+
+    def holds_dispatch(self, home: str) -> bool:
+        """Return whether the owners of a home have parts of a group's limit."""
+        groups = self._steering.homes.get(home)
         return groups is not None and self._whole(groups) != NO_RATE
 
     def is_parted(self, topic: str) -> bool:
@@ -287,10 +299,10 @@ class DispatchSteering:
             self.has_floors = False
 
     def _resolve(self) -> None:
-        if self._sets is not self._steering.sets:
-            self._sets, self._namespaces = self._steering.sets, {}
-            for namespace, groups in self._sets.items():
-                self._namespaces.setdefault(groups, []).append(namespace)
+        if self._sets is not self._steering.homes:
+            self._sets, self._homes = self._steering.homes, {}
+            for home, groups in self._sets.items():
+                self._homes.setdefault(groups, []).append(home)
         self._parts = dict(self._split())
         self._rates = {
             groups: self._rates.get(groups) or (TopicRates(), TopicRates())
@@ -321,7 +333,7 @@ class DispatchSteering:
         """
         found: dict[GroupSet, tuple[int, Amounts]] = {}
         for topic, policy in self._policies.items():
-            groups = self._steering.sets.get(namespace_in(topic))
+            groups = self._steering.homes.get(home_of(topic))
             if policy.rate is None or groups is None:
                 continue
             last = self._sent.last(topic)
@@ -381,7 +393,7 @@ class DispatchSteering:
             rate = PolicyRate(*wanted)
             if present is None and topic in shared:
                 # It comes down later, if the law leaves this broker no more than that.
-                rate = higher_of(rate, self._floors.get(namespace_in(topic), most[topic]))
+                rate = higher_of(rate, self._floors.get(home_of(topic), most[topic]))
             rate = lower_of(rate, most[topic])
             if rate != present and (policy is None or policy.may_become(rate, now_ns)):
                 rises = present is None or lower_of(rate, present) != rate
@@ -393,9 +405,9 @@ class DispatchSteering:
         """Return the uses of topics that have or need rates of their own, and the sum of all others'."""
         uses: dict[str, Mapping[str, Amounts]] = {}
         messages = size = 0
-        for namespace in self._namespaces.get(groups, ()):
-            floor = self._floors.get(namespace)
-            for topic, each in self._sent.uses(namespace).items():
+        for home in self._homes.get(groups, ()):
+            floor = self._floors.get(home)
+            for topic, each in self._sent.uses(home).items():
                 is_missing = now_ns - self._missing_ns.get(topic, -_MISSING_NS) < _MISSING_NS
                 has_room = len(self._policies) < _POLICIES_MAX and not is_missing
                 needs_one = has_room and _outgrows(each, floor, self._parts[groups])
@@ -407,7 +419,7 @@ class DispatchSteering:
         return uses, Amounts(messages, size)
 
     def _most(self, topic: str, groups: GroupSet, now_ns: int) -> PolicyRate:
-        default, policy = self.default(namespace_in(topic)), self._policies.get(topic)
+        default, policy = self.default(home_of(topic)), self._policies.get(topic)
         most = default if policy is None else policy.most(default, self._whole(groups), now_ns)
         return lower_of(most, self.own_limit(topic))
 
@@ -415,6 +427,13 @@ class DispatchSteering:
         """Return the limit of all brokers together."""
         limits = self._steering.wholes.of(groups)
         return PolicyRate(limits.dispatch_messages, limits.dispatch_bytes)
+
+    def _floor_of(self, groups: GroupSet) -> PolicyRate:
+        parts = _FLOOR_PARTS * self._steering.table.members
+        messages, size = (
+            None if limit is None else max(LEAST, limit // parts) for limit in self._whole(groups)
+        )
+        return PolicyRate(messages, size)
 
     def _note_rate(self, topic: str, rate: PolicyRate, now_ns: int) -> None:
         for rates, amount in zip(self._rates_of(topic), rate, strict=True):
@@ -424,15 +443,15 @@ class DispatchSteering:
                 rates.written(topic, amount, now_ns)
 
     def _rates_of(self, topic: str) -> Iterable[TopicRates]:
-        groups = self._steering.sets.get(namespace_in(topic), ())
+        groups = self._steering.homes.get(home_of(topic), ())
         return self._rates.get(groups) or (TopicRates(), TopicRates())
 
-    def _look_for_idle(self, namespaces: Iterable[str], now_ns: int) -> None:
+    def _look_for_idle(self, homes: Iterable[str], now_ns: int) -> None:
         """Forget topics that this broker serves no more, and note since when others have no consumers."""
         loaded: dict[str, bool] = {}
-        for namespace in namespaces:
-            uses = self._sent.uses(namespace)
-            loaded |= {topic: topic in uses for topic in self._sent.loaded(namespace)}
+        for home in homes:
+            uses = self._sent.uses(home)
+            loaded |= {topic: topic in uses for topic in self._sent.loaded(home)}
         for topic in self._policies.keys() - loaded.keys():
             self.forget(topic)
         for topic, policy in self._policies.items():

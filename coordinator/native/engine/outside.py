@@ -6,7 +6,7 @@ type of a library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -122,9 +122,10 @@ class NativeAdmin(Protocol):
 class RatePolicies(Protocol):
     """Rates of topics and namespaces by one of Pulsar's policies, and what is kept of them.
 
-    An owner is a topic by its full name, or a namespace as ``tenant/namespace``, whose rate is the
-    default of its topics. A rate is as in rate_policy.py. What is kept of an owner is a text that
-    Pulsar stores beside it and deletes with it.
+    An owner is a topic by its full name, a subscription by the name of its attachment (owners.py), which
+    has a dispatch rate alone, or a namespace as ``tenant/namespace``, whose rate is the default of its
+    topics. A rate is as in rate_policy.py. What is kept of an owner is a text that Pulsar stores beside
+    it, or beside the topic of a subscription, and deletes with it.
 
     Each raises NotFound when there is no such owner, BrokerUnreachable, Refused.
     """
@@ -148,8 +149,16 @@ class RatePolicies(Protocol):
         """Keep a text beside an owner, or remove it."""
         ...
 
-    async def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has; 0 if it is not partitioned."""
+    async def default(self, owner: str) -> str:
+        """Return the rate that operators have set for all subscriptions of a topic; of others none."""
+        ...
+
+    async def partitions(self, owner: str) -> int:
+        """Return how many partitions an owner's topic has; 0 if it is not partitioned."""
+        ...
+
+    async def subscriptions(self, topic: str) -> Sequence[str]:
+        """Return the subscriptions of a topic that something is kept of."""
         ...
 
     async def topics(self, namespace: str) -> Sequence[str]:
@@ -162,4 +171,20 @@ class BrokerCounters(Protocol):
 
     async def read(self) -> CounterReading:
         """Return the present counters. Raises BrokerUnreachable, Refused."""
+        ...
+
+
+class OwnerCounters(Protocol):
+    """The counters of all topics on the own broker, and of some of their subscriptions."""
+
+    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:
+        """Return the present counters.
+
+        Args:
+            subscriptions: by the names of their attachments; each of them has a count of its own as well.
+
+        Raises:
+            BrokerUnreachable: the broker does not answer.
+            Refused: it does not allow it.
+        """
         ...

@@ -1,26 +1,27 @@
 """The rate at which the consumers of each topic here are sent messages, by the broker's counters.
 
+Counted are the owners (owners.py) of some homes: each topic of a namespace, and each attached
+subscription by itself.
+
 A topic that uses its rate up is sent a second of it at once, and then nothing until the next one (seen
 on 4.2.4), and batches are sent in larger lumps still. So a poll is taken for a second at least, and the
 rate is that of the last `_WINDOW_NS` where that is more. Partitions are counted one by one: they are
-known by the name of their topic, whose policy they share.
+known by the name of their topic, whose policy they share; those of a subscription by that of the topic.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.core.topics import TopicName, namespace_in
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.native.engine.owners import base_of, home_of, owner_of
 
 _WINDOW_NS: Final = 2 * NANOS_PER_SECOND
 _POLLS_MAX: Final = 32
-_NAMES_KEPT: Final = 20_000
 
 
 class _Partition:
@@ -76,68 +77,59 @@ class _Partition:
 
 
 class SentByTopic:
-    """The topics of some namespaces at this broker, as of the last poll."""
+    """The owners of some homes at this broker, as of the last poll."""
 
     def __init__(self) -> None:
         self._partitions: dict[str, _Partition] = {}
-        #: By namespace, the topics that are loaded here; of each the names of its partitions here.
+        self._parted: set[str] = set()
+        #: By home, the owners that are loaded here; of each the names of its partitions here.
         self._loaded: dict[str, dict[str, list[str]]] = {}
         self._uses: dict[str, dict[str, Mapping[str, Amounts]]] = {}
 
-    def poll(
-        self, counts: Iterable[TopicCount], namespaces: Container[str], elapsed_ns: int
-    ) -> None:
-        """Take a poll of the broker's counters; topics of other namespaces are not kept."""
+    def poll(self, counts: Iterable[TopicCount], homes: Container[str], elapsed_ns: int) -> None:
+        """Take a poll of the broker's counters; owners of other homes are not kept."""
         kept: dict[str, _Partition] = {}
-        self._loaded = {}
+        self._loaded, self._parted = {}, set()
         for count in counts:
-            topic = base_of(count.topic) if count.namespace in namespaces else ""
-            if not topic:
+            owner = owner_of(count.topic, count.subscription)
+            home = home_of(owner) if owner else ""
+            if home not in homes:
                 continue
-            self._loaded.setdefault(count.namespace, {}).setdefault(topic, []).append(count.topic)
-            known = self._partitions.get(count.topic)
+            name = f"{count.topic}\n{count.subscription}" if count.subscription else count.topic
+            self._loaded.setdefault(home, {}).setdefault(owner, []).append(name)
+            if count.topic != base_of(count.topic):
+                self._parted.add(owner)
+            known = self._partitions.get(name)
             if known is None:
                 known = _Partition(count)
             else:
                 known.count(count, elapsed_ns)
-            kept[count.topic] = known
+            kept[name] = known
         self._partitions = kept
         self._uses = {name: dict(self._used(names)) for name, names in self._loaded.items()}
 
-    def is_parted(self, topic: str) -> bool:
-        """Return whether a topic that is loaded here has partitions."""
-        return topic not in self._partitions
+    def is_parted(self, owner: str) -> bool:
+        """Return whether the topic of an owner that is loaded here has partitions."""
+        return owner in self._parted
 
-    def loaded(self, namespace: str) -> Iterable[str]:
-        """Return the topics of a namespace that are loaded here, with consumers or without."""
-        return self._loaded.get(namespace, {}).keys()
+    def loaded(self, home: str) -> Iterable[str]:
+        """Return the owners of a home that are loaded here, with consumers or without."""
+        return self._loaded.get(home, {}).keys()
 
-    def uses(self, namespace: str) -> Mapping[str, Mapping[str, Amounts]]:
-        """Return what each topic with consumers is sent, per second, by the names of its partitions."""
-        return self._uses.get(namespace, {})
+    def uses(self, home: str) -> Mapping[str, Mapping[str, Amounts]]:
+        """Return what each owner with consumers is sent, per second, by the names of its partitions."""
+        return self._uses.get(home, {})
 
-    def last(self, topic: str) -> Mapping[str, Amounts]:
-        """Return what each partition of a topic was sent between the last two polls."""
-        names = self._loaded.get(namespace_in(topic), {}).get(topic, ())
+    def last(self, owner: str) -> Mapping[str, Amounts]:
+        """Return what each partition of an owner was sent between the last two polls."""
+        names = self._loaded.get(home_of(owner), {}).get(owner, ())
         return {name: self._partitions[name].last for name in names}
 
     def _used(
-        self, topics: Mapping[str, Sequence[str]]
+        self, owners: Mapping[str, Sequence[str]]
     ) -> Iterator[tuple[str, Mapping[str, Amounts]]]:
-        for topic, names in topics.items():
+        for owner, names in owners.items():
             partitions = {name: self._partitions[name] for name in names}
             rates = {name: each.rate for name, each in partitions.items() if each.consumers}
             if rates:
-                yield topic, rates
-
-
-@lru_cache(_NAMES_KEPT)
-def base_of(topic: str) -> str:
-    """Return the topic whose policy a topic, or a partition, has; empty if it can have none.
-
-    Non-persistent topics have no dispatch limiter, and brokers' own topics no policies.
-    """
-    name = TopicName.parse(topic)
-    if name is None or name.domain != "persistent" or name.local_name.startswith("__"):
-        return ""
-    return str(name.whole)
+                yield owner, rates

@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Final
 
 from coordinator.core.model import Attachments
+from coordinator.core.topics import TopicName
+from coordinator.native.engine.owners import base_of, topic_of
 
 ALL_OF: Final = "all-of="
 """The prefix of native groups that stand for several groups."""
@@ -31,6 +33,23 @@ def name_of(groups: GroupSet) -> str:
     if len(name) <= _NAME_MAX:
         return name
     return ALL_OF + sha256("=".join(groups).encode()).hexdigest()
+
+
+def sets_of_subscriptions(attachments: Attachments, cluster_group: str) -> Mapping[str, GroupSet]:
+    """Return the set of each attached subscription.
+
+    One that is attached to a group which its namespace counts against, too, counts once: it is left out,
+    and so is one whose topic can have no rates.
+    """
+    found: dict[str, GroupSet] = {}
+    for owner, group in sorted(attachments.subscriptions.items()):
+        name = TopicName.parse(topic_of(owner))
+        if name is None or not base_of(str(name)):
+            continue
+        of_namespace = attachments.groups_of(name.tenant, name.namespace)
+        if group != cluster_group and group not in of_namespace:
+            found[owner] = (group,)
+    return found
 
 
 def sets_of(

@@ -39,6 +39,7 @@ from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.early import EarlyTopics
 from coordinator.native.engine.entries import (
     NOTHING,
+    UNLIMITED,
     Amounts,
     Record,
     capacity_of,
@@ -47,7 +48,12 @@ from coordinator.native.engine.entries import (
 from coordinator.native.engine.group import NativeGroup, NativeView
 from coordinator.native.engine.parts import split
 from coordinator.native.engine.rest import differ, rest, scale
-from coordinator.native.engine.sets import GroupSet, name_of, sets_of
+from coordinator.native.engine.sets import (
+    GroupSet,
+    name_of,
+    sets_of,
+    sets_of_subscriptions,
+)
 from coordinator.native.engine.standing_in import rows_to_stand_in_for
 from coordinator.native.engine.table import (
     REST,
@@ -71,6 +77,10 @@ _KEPT_PERMILLE: Final = 750
 
 _WANTS_PERMILLE: Final = 1100
 """The demand of a native group is its admitted rate times this, if no producer waits."""
+
+
+_NO_RECORD: Final = Record(UNLIMITED, UNLIMITED)
+"""Of groups that only subscriptions are attached to, which Pulsar need not know."""
 
 
 class Steering:
@@ -108,9 +118,12 @@ class Steering:
         self._fractions: dict[str, Fractions] = {}
         self._attachments = Attachments()
         self._existing: frozenset[str] = frozenset()
-        #: The groups that each namespace counts against, and the native group of each such set.
+        #: The groups that each namespace counts against, and the same of attached subscriptions, too.
         self.sets: Mapping[str, GroupSet] = {}
+        self.homes: Mapping[str, GroupSet] = {}
+        #: The native group of each such set, and those of namespaces, which Pulsar has records of.
         self.by_set: dict[GroupSet, NativeGroup] = {}
+        self._published: dict[GroupSet, NativeGroup] = {}
         self._records: dict[str, Record | None] = {}
         #: Native groups that this broker's row once had something in, written by this sidecar.
         self._written: set[str] = set()
@@ -207,11 +220,12 @@ class Steering:
         totals: dict[GroupSet, NamespaceCount] = {}
         self._publishing = frozenset(name for name, count in counts.items() if count.messages)
         for namespace, count in counts.items():
-            groups = self.sets.get(namespace)
+            groups = self.homes.get(namespace)
             if groups is None:
                 continue
             totals.setdefault(groups, NamespaceCount()).add(count)
-            self._namespaces.setdefault(namespace, NamespaceCount()).add(count)
+            if namespace in self.sets:
+                self._namespaces.setdefault(namespace, NamespaceCount()).add(count)
         if self.early.is_expected:
             loaded = {name: name_of(self.sets[name]) for name in counts if name in self.sets}
             self.early.poll(loaded, lambda name: self.table.names(self.own_url, name), now_ns)
@@ -240,12 +254,12 @@ class Steering:
     def records(self) -> dict[str, Record]:
         """Return the records as they should be in Pulsar."""
         record, interval_s = self.wholes.record, self.interval_s
-        return {each.name: record(groups, interval_s) for groups, each in self.by_set.items()}
+        return {each.name: record(groups, interval_s) for groups, each in self._published.items()}
 
     def least_records(self) -> dict[str, Record]:
         """Return the lowest records under which the limits can be reached."""
         record, interval_s = self.wholes.least_record, self.interval_s
-        return {each.name: record(groups, interval_s) for groups, each in self.by_set.items()}
+        return {each.name: record(groups, interval_s) for groups, each in self._published.items()}
 
     def attachments(self) -> dict[str, str]:
         """Return the native group that each namespace should be attached to in Pulsar."""
@@ -262,9 +276,14 @@ class Steering:
         here = any(
             native.name == name
             and any(pacer.rate or pacer.held_permille for pacer in native.pacers)
-            for native in self.by_set.values()
+            for native in self._published.values()
         )
         return here or self.table.is_used_by_others(self.own_url, name, self.interval_s, now_ns)
+
+    @property
+    def subscriptions(self) -> frozenset[str]:
+        """Return the attached subscriptions that are held here, by the names of their attachments."""
+        return frozenset(self.homes.keys() - self.sets.keys())
 
     @property
     def tenants(self) -> frozenset[str]:
@@ -302,13 +321,13 @@ class Steering:
     def decide(self, now_ns: int) -> None:
         """Compute the parts and entries from the present facts."""
         wants: list[dict[GroupSet, int | None]] = [{}, {}]
-        for groups, native in self.by_set.items():
+        for groups, native in self._published.items():
             for unit, pacer in enumerate(native.pacers):
                 rate = pacer.rate * _WANTS_PERMILLE // 1000
                 wants[unit][groups] = None if pacer.held_permille else rate
         messages = split(self._local_now(Dimension.PUBLISH_MESSAGES, now_ns), wants[0])
         bytes_ = split(self._local_now(Dimension.PUBLISH_BYTES, now_ns), wants[1])
-        for groups, native in self.by_set.items():
+        for groups, native in self._published.items():
             parts = messages[groups], bytes_[groups]
             native.set_parts(parts, self._scales(native), now_ns)
             target = native.target()
@@ -323,7 +342,7 @@ class Steering:
             return
         own = {
             native.name: native.entry
-            for native in self.by_set.values()
+            for native in self._published.values()
             if self._is_told(native) and self._takes_over(native, now_ns)
         }
         gone = dict.fromkeys(self._written - own.keys(), NOTHING)
@@ -341,7 +360,7 @@ class Steering:
                 yield broker, dict.fromkeys(self.table.groups_of(broker), NOTHING)
         entries = {
             native.name: native.entry
-            for native in self.by_set.values()
+            for native in self._published.values()
             if native.name in self._written
         }
         stood_in_for = dict(
@@ -359,7 +378,7 @@ class Steering:
         return tuple(
             native.view(
                 tuple(by_name.get(native.name, ())),
-                record=records[native.name],
+                record=records.get(native.name, _NO_RECORD),
                 record_seen=self._records.get(native.name),
                 others=self.table.others(self.own_url, native.name),
                 rest=self.table.of(REST, native.name),
@@ -372,7 +391,7 @@ class Steering:
 
         Of these groups, those that were published to at the last poll; each with its native group.
         """
-        over = {native.name for native in self.by_set.values() if native.overflows_now}
+        over = {native.name for native in self._published.values() if native.overflows_now}
         return {
             namespace: name
             for namespace in self._publishing
@@ -383,10 +402,14 @@ class Steering:
 
     def _resolve(self) -> None:
         self.sets = sets_of(self._attachments, self._existing, self._cluster_group)
+        self.homes = {
+            **self.sets, **sets_of_subscriptions(self._attachments, self._cluster_group)
+        }  # fmt: skip
         self.by_set = {
             groups: self.by_set.get(groups) or NativeGroup(groups, self.interval_s)
-            for groups in self.sets.values()
+            for groups in self.homes.values()
         }
+        self._published = {groups: self.by_set[groups] for groups in self.sets.values()}
         self.table.set_groups(self._names())
 
     def _takes_over(self, native: NativeGroup, now_ns: int) -> bool:
@@ -408,7 +431,7 @@ class Steering:
         return takes_little or waited_ns > _TAKES_OVER_WITHIN_NS
 
     def _names(self) -> frozenset[str]:
-        return frozenset(native.name for native in self.by_set.values())
+        return frozenset(native.name for native in self._published.values())
 
     def _is_told(self, native: NativeGroup) -> bool:
         """Return whether the local limits of all its groups are known."""
@@ -448,7 +471,7 @@ class Steering:
             return False
         rests = (
             (self._rest_of(native, now_ns), self.table.of(REST, native.name))
-            for native in self.by_set.values()
+            for native in self._published.values()
             if native.name in names
         )
         return any(wanted is not None and differ(wanted, seen) for wanted, seen in rests)
@@ -456,7 +479,7 @@ class Steering:
     def _rest_to_write(self, now_ns: int) -> dict[str, Amounts]:
         wanted: dict[str, Amounts] = {}
         is_wrong = False
-        for native in self.by_set.values():
+        for native in self._published.values():
             seen = self.table.of(REST, native.name)
             wanted_rest = self._rest_of(native, now_ns)
             if wanted_rest is None:

@@ -8,6 +8,9 @@ Pulsar's policies are durable. So a topic is looked at when its limit changes, a
 right, and then again now and then, in case others have changed it: at once where more passes than the
 limit. One that does not exist yet is looked at as soon as this broker serves it.
 
+A subscription that is attached to a group is here, too: its limit is the whole of the group's limit of
+dispatch, which it never exceeds, until its broker's sidecar knows its part (dispatch.py).
+
 Pure: told the limits, what is loaded and what was found, it returns the topics to look at.
 """
 
@@ -19,8 +22,8 @@ from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND, Rates
 from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.owners import base_of, is_topic, owner_of
 from coordinator.native.engine.rate_policy import LEAST, PolicyRate
-from coordinator.native.engine.sent import base_of
 
 _AGAIN_NS: Final = 30 * NANOS_PER_SECOND
 """A topic that was right is looked at again after this time."""
@@ -110,7 +113,7 @@ class TopicLimitBook:
             return
         before, self._served = self._served, {}
         for count in counts:
-            name = base_of(count.topic)
+            name = owner_of(count.topic, count.subscription)
             limited = self.topics.get(name)
             if limited is None:
                 continue
@@ -162,9 +165,9 @@ class TopicLimitBook:
                 del self.topics[name]
 
     def held(self) -> Iterator[tuple[str, LimitedTopic]]:
-        """Yield the topics whose limits are in force."""
+        """Yield the topics whose own limits are in force."""
         for name, topic in self.topics.items():
-            if topic.is_right and topic.limits != Rates():
+            if is_topic(name) and topic.is_right and topic.limits != Rates():
                 yield name, topic
 
     def waiting(self) -> Collection[str]:

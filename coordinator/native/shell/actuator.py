@@ -43,12 +43,12 @@ from coordinator.native.engine.conditions import NOT_NATIVE, NativeCondition, Ob
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import (
-    BrokerCounters,
     EntryTopic,
     NativeAdmin,
+    OwnerCounters,
     RatePolicies,
 )
-from coordinator.native.engine.sent import base_of
+from coordinator.native.engine.owners import base_of
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.topic_limits import cannot_hold
@@ -95,7 +95,7 @@ class NativeActuator(WithoutGate):
         admin: NativeAdmin,
         publish_rates: RatePolicies,
         dispatch_rates: RatePolicies,
-        counters: BrokerCounters,
+        counters: OwnerCounters,
         clock: Clock,
         *,
         poll_s: float,
@@ -162,6 +162,7 @@ class NativeActuator(WithoutGate):
         whole = {name: group.limits for name, group in caps.items() if not is_observed(group)}
         self._steering.set_whole(whole, forest.root_of)
         self._groups = groups
+        self._limit_subscriptions()
         if not self._steering.behind_gate:
             strict = (name for name, group in groups.items() if group.overshoot_policy == STRICT)
             self._seen.strict = (*sorted(strict),)
@@ -264,6 +265,7 @@ class NativeActuator(WithoutGate):
         """Count every topic against the groups of these attachments from now on."""
         self._steering.set_attachments(attachments)
         self._attachments = attachments
+        self._limit_subscriptions()
         self._upkeep.wanted.set()
         self._tell()
 
@@ -422,6 +424,15 @@ class NativeActuator(WithoutGate):
             then()
 
     # Within.
+
+    def _limit_subscriptions(self) -> None:
+        limits = {}
+        for owner in self._steering.subscriptions:
+            whole = self._steering.wholes.of(self._steering.homes[owner])
+            limits[owner] = Rates(
+                dispatch_messages=whole.dispatch_messages, dispatch_bytes=whole.dispatch_bytes
+            )
+        self._limiting.set_subscriptions(limits)
 
     def _polled(self) -> None:
         self._dispatching.wanted.set()

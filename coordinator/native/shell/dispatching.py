@@ -29,6 +29,7 @@ from coordinator.core.topics import namespace_in
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.dispatch import DispatchSteering, Due
 from coordinator.native.engine.outside import RatePolicies
+from coordinator.native.engine.owners import topic_of
 from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
 from coordinator.native.shell.kept_rates import (
     AT_ONCE,
@@ -142,7 +143,7 @@ class Dispatching:
         falls: list[Due] = []
         rises: list[Due] = []
         for each in due:
-            written = self._written_ns.setdefault(namespace_in(each.topic), deque())
+            written = self._written_ns.setdefault(namespace_in(topic_of(each.topic)), deque())
             while written and now_ns - written[0] >= NANOS_PER_SECOND:
                 written.popleft()
             if len(written) < _WRITES_PER_S:
@@ -177,7 +178,7 @@ class Dispatching:
 
     async def _leave(self, topic: str) -> None:
         """Give a topic that nothing consumes its former rate back."""
-        await give_back(self._policies, topic, self._dispatch.own_limit(topic))
+        await give_back(self._policies, topic, self._dispatch.idle_rate(topic))
         self._dispatch.forget(topic)
 
     async def _look_at_rates(self) -> None:

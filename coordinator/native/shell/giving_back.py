@@ -15,7 +15,11 @@ from coordinator.native.engine.outside import EntryTopic, NativeAdmin, RatePolic
 from coordinator.native.engine.rate_policy import NO_RATE
 from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
-from coordinator.native.shell.kept_rates import give_back, give_topics_back
+from coordinator.native.shell.kept_rates import (
+    give_back,
+    give_subscriptions_back,
+    give_topics_back,
+)
 from coordinator.ports import Catalogue, InUse
 
 _HEARS_REST_S: Final = 0.5
@@ -125,6 +129,7 @@ class GivingBack:
                 for policies in self._policies:
                     given += await give_back(policies, namespace)
                     given += await give_topics_back(policies, namespace, lambda _: NO_RATE)
+                    given += await give_subscriptions_back(policies, namespace)
                 if given:
                     done.append(f"{namespace}: {given} rates given back")
         return done

@@ -37,7 +37,7 @@ class FoundRate(NamedTuple):
         body: the present one, as the broker wrote it; empty is none.
         present: the same, understood.
         kept: what is kept beside the owner; None: no sidecar has replaced its rate.
-        by_operator: the rate that an operator has set.
+        by_operator: the rate that an operator has set for it, or for all subscriptions of its topic.
     """
 
     body: str
@@ -60,6 +60,8 @@ async def find(policies: RatePolicies, owner: str) -> FoundRate:
     by_operator = (
         present if kept is None else rate_of(policies.policy, former(policies.policy, kept))
     )
+    if by_operator == NO_RATE:
+        by_operator = rate_of(policies.policy, await policies.default(owner))
     return FoundRate(body, present, kept, by_operator)
 
 
@@ -69,7 +71,7 @@ async def give_back(policies: RatePolicies, owner: str, limit: PolicyRate = NO_R
     Args:
         policies: where.
         owner: a topic or a namespace.
-        limit: of a topic that has one of its own: then it has that, and what is kept stays.
+        limit: of an owner that has one of its own: then it has that, and what is kept stays.
     """
     kept = await policies.kept(owner)
     if kept is None:
@@ -116,6 +118,16 @@ async def give_topics_back(
 
     async def give(topic: str) -> bool:
         return await give_back(policies, topic, limit_of(topic))
+
+    return sum(await at_once(give, await policies.topics(namespace)))
+
+
+async def give_subscriptions_back(policies: RatePolicies, namespace: str) -> int:
+    """Give all subscriptions of a namespace's topics their former rates back; return how many."""
+
+    async def give(topic: str) -> int:
+        given = [await give_back(policies, each) for each in await policies.subscriptions(topic)]
+        return sum(given)
 
     return sum(await at_once(give, await policies.topics(namespace)))
 

@@ -17,7 +17,7 @@ from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.counting import CounterBook
 from coordinator.native.engine.dispatch import DispatchSteering
-from coordinator.native.engine.outside import BrokerCounters
+from coordinator.native.engine.outside import OwnerCounters
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.ports import BrokerUnreachable, Clock, PortError
@@ -54,7 +54,7 @@ class Polling:
 
     def __init__(
         self,
-        counters: BrokerCounters,
+        counters: OwnerCounters,
         steering: Steering,
         dispatch: DispatchSteering,
         limits: TopicLimitBook,
@@ -132,7 +132,7 @@ class Polling:
 
     async def _read(self) -> None:
         began_ns = self._clock.now_ns()
-        reading = await self._counters.read()
+        reading = await self._counters.read(self._steering.subscriptions)
         now_ns = self._clock.now_ns()
         # The counters are of some moment in between.
         at_ns = (began_ns + now_ns) // 2

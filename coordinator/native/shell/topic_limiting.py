@@ -4,6 +4,8 @@ What an operator has set for a topic is kept before the first write (kept_rates.
 the topic gets, and comes back when its limit is taken away. What others set meanwhile is set again, and
 told.
 
+An attached subscription is kept in the same way, within the limit of its group.
+
 A topic may also have a part of its group's dispatch limit. Then its dispatch rate is the sidecar's that
 serves it (dispatching.py), and may be less than the topic's own limit, never more.
 """
@@ -11,16 +13,17 @@ serves it (dispatching.py), and may be less than the topic's own limit, never mo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
 import structlog
 
 from coordinator.core.model import Rates
-from coordinator.core.topics import namespace_in
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.outside import RatePolicies
+from coordinator.native.engine.owners import home_of, is_topic
 from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
 from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.native.shell.kept_rates import NOTHING_SET, at_once, find, give_back
@@ -58,6 +61,7 @@ class TopicLimiting:
         self.book = TopicLimitBook()
         #: This sidecar's place among the members; None while it is no member.
         self.rank: int | None = None
+        self._subscriptions: Mapping[str, Rates] = {}
         #: Set when a limit has changed, or counters were read.
         self.wanted = asyncio.Event()
 
@@ -67,6 +71,15 @@ class TopicLimiting:
         limited = self.book.topics.get(topic)
         self._dispatch.set_own_limit(topic, NO_RATE if limited is None else limited.dispatch)
         self.wanted.set()
+
+    def set_subscriptions(self, limits: Mapping[str, Rates]) -> None:
+        """Take the attached subscriptions, and the dispatch limits of their groups."""
+        for owner in self._subscriptions.keys() - limits.keys():
+            self.set_limit(owner, Rates(), 1)
+        for owner, whole in limits.items():
+            if self._subscriptions.get(owner, Rates()) != whole:
+                self.set_limit(owner, whole, 1)
+        self._subscriptions = dict(limits)
 
     async def run(self) -> None:
         """Run for ever; what fails is tried again."""
@@ -95,8 +108,9 @@ class TopicLimiting:
     async def _look_at(self, topic: str) -> None:
         limited = self.book.topics[topic]
         try:
-            is_right = await self._bring(self._publish_rates, topic, limited.publish)
-            is_right &= await self._bring(self._dispatch_rates, topic, limited.dispatch)
+            is_right = await self._bring(self._dispatch_rates, topic, limited.dispatch)
+            if is_topic(topic):
+                is_right &= await self._bring(self._publish_rates, topic, limited.publish)
             is_missing = False
         except NotFound:
             is_right, is_missing = False, True
@@ -107,8 +121,7 @@ class TopicLimiting:
     async def _bring(self, policies: RatePolicies, topic: str, limit: PolicyRate) -> bool:
         """Bring a topic's policy to its limit, if it is this sidecar's turn; tell whether it is there."""
         found = await find(policies, topic)
-        namespace = namespace_in(topic)
-        has_part = policies.policy is DISPATCH and self._dispatch.holds_dispatch(namespace)
+        has_part = policies.policy is DISPATCH and self._dispatch.holds_dispatch(home_of(topic))
         most = lower_of(limit, found.by_operator)
         if limit == NO_RATE:
             is_right = found.kept is None or has_part
@@ -128,7 +141,7 @@ class TopicLimiting:
             await policies.keep(topic, found.body or NOTHING_SET)
         if has_part:
             # Until the sidecar of its broker knows what it needs.
-            most = lower_of(most, self._dispatch.floor(namespace) or NO_RATE)
+            most = lower_of(most, self._dispatch.idle_rate(topic))
         await policies.set_rate(topic, policies.policy.body_of(most))
         log.info("limit of a topic set", topic=topic, policy=policies.policy.path, rate=most)
         return True

@@ -32,6 +32,15 @@ def test_each_is_named_in_words() -> None:
     assert list(beyond_brokers(plain, Attachments(), 3, topic_policies=False)) == []
 
 
+def test_subscriptions_are_held_where_topics_have_policies() -> None:
+    """Of persistent topics alone."""
+    attached = Attachments(
+        subscriptions={"persistent/t/n/a/s": "child", "non-persistent/t/n/a/s": "child"}
+    )
+    below = list(beyond_brokers({}, attached, 3, topic_policies=True))
+    assert below == ["subscription non-persistent/t/n/a/s of child"]
+
+
 def test_dispatch_is_held_where_topics_have_policies() -> None:
     """Down to one a second at each broker."""
     child = {"child": GROUPS["child"]}

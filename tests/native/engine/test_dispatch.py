@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
 from coordinator.core.topics import namespace_in
-from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.counting import CounterBook, TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import NOTHING
 from coordinator.native.engine.rate_policy import NO_RATE, PolicyRate
@@ -281,3 +281,80 @@ def test_nothing_is_due_behind_a_gate_or_without_a_limit() -> None:
 def test_the_namespace_of_a_topic() -> None:
     """With its tenant."""
     assert namespace_in(A) == "t/n"
+
+
+AUDIT, OTHER = "persistent/t/n/a/audit", "persistent/t/n/b/audit"
+
+
+class Subscriptions:
+    """A broker with two subscriptions of a group of their own, and the namespace of a third group."""
+
+    def __init__(self) -> None:
+        self.steering = Steering()
+        whole = {"g": Rates(dispatch_messages=6_000), "audit": Rates(dispatch_messages=300)}
+        self.steering.set_whole(whole)
+        owners = {AUDIT: "audit", OTHER: "audit"}
+        self.steering.set_attachments(Attachments({}, {"t/n": "g"}, subscriptions=owners))
+        self.steering.set_limits("g", Rates(dispatch_messages=6_000))
+        self.steering.set_limits("audit", Rates(dispatch_messages=300))
+        self.dispatch = DispatchSteering(self.steering)
+        self.book = CounterBook()
+        self.now_ns = self.sent = 0
+
+    def poll(self, seconds: int, each: int) -> None:
+        """Send so many a second to each subscription, of three partitions of one topic; write."""
+        for _ in range(2 * seconds):
+            self.now_ns += HALF
+            self.sent += each // 2
+            topics = [f"{A}-partition-{number}" for number in range(3)]
+            counts = [
+                TopicCount("t/n", topic, 0, 0, self.sent, 0, 0, 1, 0, subscription)
+                for topic in (*topics, B)
+                for subscription in ("", "audit")
+            ]
+            self.dispatch.poll(counts, HALF, self.now_ns)
+            self.steering.count(self.book.poll(counts), HALF, self.now_ns)
+            for due in self.dispatch.due(self.now_ns):
+                if not due.is_known:
+                    self.dispatch.found(due.topic, NO_RATE, None, self.now_ns)
+            for due in self.dispatch.due(self.now_ns):
+                self.dispatch.written(due.topic, due.rate, self.now_ns)
+
+
+def test_subscriptions_share_the_limit_of_their_group() -> None:
+    """By partitions: four of them have a fourth each. Pulsar needs no record of such a group."""
+    world = Subscriptions()
+    world.poll(10, 100)
+    rates = {name: world.dispatch._policies[name].rate for name in (AUDIT, OTHER)}
+    assert rates == {AUDIT: PolicyRate(75), OTHER: PolicyRate(75)}
+    assert list(world.steering.records()) == ["g"]
+    assert list(world.steering.attachments()) == ["t/n"]
+    assert world.dispatch.floors().keys() <= {"t/n"}
+    assert {view.name for view in world.steering.views()} == {"g", "audit"}
+
+
+def test_a_subscription_counts_against_its_own_group_once() -> None:
+    """Its namespace's group counts the topic's messages, of all subscriptions together."""
+    world = Subscriptions()
+    world.poll(1, 0)
+    world.steering.collect(world.now_ns)
+    world.poll(4, 1_000)
+    world.now_ns += S
+    sent = {
+        each.group: each.participants
+        for each in world.steering.collect(world.now_ns)
+        if each.monitoring_class is MonitoringClass.DISPATCH
+    }
+    assert sent == {"g": 4, "audit": 4}
+
+
+def test_an_idle_subscription_has_the_floor_of_its_group() -> None:
+    """A twentieth of an equal part, where no sidecar has a gate; else its own limit alone."""
+    world = Subscriptions()
+    world.dispatch.set_own_limit(AUDIT, PolicyRate(300))
+    assert world.dispatch.idle_rate(AUDIT) == PolicyRate(300)
+    world.steering.set_members(("a",))
+    world.steering.take(Statement("of-a", {"g": NOTHING}, "a", "a"), world.now_ns)
+    world.poll(1, 0)
+    assert world.dispatch.idle_rate(AUDIT) == PolicyRate(15)
+    assert world.dispatch.idle_rate(OTHER) == NO_RATE

@@ -7,7 +7,8 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import Amounts
-from coordinator.native.engine.sent import SentByTopic, base_of
+from coordinator.native.engine.owners import base_of
+from coordinator.native.engine.sent import SentByTopic
 
 HALF = NANOS_PER_SECOND // 2
 A = "persistent://t/n/a"

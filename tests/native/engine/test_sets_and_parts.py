@@ -6,7 +6,7 @@ from random import Random
 
 from coordinator.core.model import Attachments
 from coordinator.native.engine.parts import split
-from coordinator.native.engine.sets import name_of, sets_of
+from coordinator.native.engine.sets import name_of, sets_of, sets_of_subscriptions
 
 SEED = 22
 
@@ -22,6 +22,22 @@ def test_a_namespace_counts_against_all_its_groups() -> None:
         "free/y": ("all",),
         "other/x": ("a", "all"),
     }
+
+
+def test_a_subscription_counts_against_its_group() -> None:
+    """Once, if its namespace, its tenant or the cluster does, too; and one without rates not at all."""
+    attachments = Attachments(
+        {"acme": "tenant"},
+        {"acme/a": "own"},
+        subscriptions={
+            "persistent/acme/a/t/s": "audit",
+            "persistent/acme/a/t/r": "own",
+            "persistent/acme/b/t/s": "tenant",
+            "persistent/free/b/t/s": "all",
+            "non-persistent/acme/a/t/s": "audit",
+        },
+    )
+    assert sets_of_subscriptions(attachments, "all") == {"persistent/acme/a/t/s": ("audit",)}
 
 
 def test_one_group_keeps_its_name_and_many_fit_into_one() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from fractions import Fraction
 
@@ -57,7 +57,7 @@ class Topic:
 class Counters:
     """No topic is loaded; `coordinator.native.engine.outside.BrokerCounters`."""
 
-    async def read(self) -> CounterReading:
+    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:  # noqa: ARG002
         """Nothing."""
         return CounterReading(())
 

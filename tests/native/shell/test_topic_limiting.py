@@ -120,7 +120,7 @@ async def test_a_restart_forgets_nothing() -> None:
 
 
 async def test_the_part_of_a_groups_limit_and_the_topics_own_both_hold() -> None:
-    """The topic has the lower one; what it leaves goes to the others. Idle, it keeps its own."""
+    """The topic has the lower one, the others have what it leaves. Idle, it has the floor."""
     world = World()
     world.limiting.set_limit(A, Rates(dispatch_messages=30), 1)
     await world.passes(1)
@@ -132,7 +132,7 @@ async def test_the_part_of_a_groups_limit_and_the_topics_own_both_hold() -> None
     await world.passes(1)
     assert (world.rate(A), world.rate(B)) == (PolicyRate(100), PolicyRate(100))
     await world.sends(B, seconds=13)
-    assert world.rate(A) == PolicyRate(5_000)
+    assert world.rate(A) == PolicyRate(10)
     world.limiting.set_limit(A, Rates(), 1)
     await world.sends(A, seconds=2)
     await world.passes(1)
@@ -208,3 +208,23 @@ async def test_without_topic_policies_nothing_is_written() -> None:
         world.limiting.set_limit(FREE, LIMITS, 1)
         await world.passes(9)
         assert world.publish_rates.rates == {}
+
+
+async def test_an_attached_subscription_has_a_rate_before_anything_consumes_it() -> None:
+    """At most the whole limit of its group, and at most what operators set for all of its topic's."""
+    world = World()
+    one, other = "persistent/t/free/a/one", "persistent/t/free/a/other"
+    for owner in (one, other):
+        world.policies.owners.add(owner)
+    world.policies.defaults[other] = DISPATCH.body_of(PolicyRate(50))
+    limits = dict.fromkeys((one, other), Rates(dispatch_messages=300))
+    world.limiting.set_subscriptions(limits)
+    await world.passes(1)
+    assert (world.rate(one), world.rate(other)) == (PolicyRate(300), PolicyRate(50))
+    world.limiting.set_subscriptions(limits | {one: Rates(dispatch_messages=700)})
+    await world.passes(1)
+    assert world.rate(one) == PolicyRate(700)
+    assert list(world.limiting.book.held()) == []
+    world.limiting.set_subscriptions({})
+    await world.passes(1)
+    assert world.policies.rates == world.policies.texts == {}

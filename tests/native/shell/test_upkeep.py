@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -84,7 +84,7 @@ class Answers:
         """Each is why there are no counters, or when the broker says that its process started."""
         self._answers = deque(answers)
 
-    async def read(self) -> CounterReading:
+    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:  # noqa: ARG002
         """Counters of a topic of each namespace; the last answer is given again."""
         answer = self._answers[0] if len(self._answers) == 1 else self._answers.popleft()
         if isinstance(answer, PortError):
