@@ -121,7 +121,7 @@ def _play(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     recording = play.play(console, kind, _directory(state_dir, kind), chosen)
-    verdict = told.judge(recording)
+    verdict = told.judge(recording, kind.targets)
     summary.write(verdict.summary, recording, _OUTPUT, suffix)
     return verdict, recording
 

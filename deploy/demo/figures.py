@@ -10,12 +10,14 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
   in batches that are more than that, longer rounds are looked at (`round_s`).
 - *Furthest*: the largest distance of a participant from its share, of C/N, in any window since settled. A
   broker that stands still for 50 ms and makes up for it has windows that are 5 % off, and no round.
-- *Steady*: the second half of an act, whether anything has settled or not.
+- *Steady*: the second half of an act in whole rounds, whether anything has settled or not. A limiter that
+  lets a part pass as each of its seconds begins would be off by such a part in any other time.
 - *Highest round*: the highest of the rounds that stand back to back since the event was known, over the
   limit, less one: what a counter that is read once a second shows. It depends on the moment of the first
   reading where a limiter lets a part pass as each of its own seconds begins: rounds that begin just then
   hold two such parts or none. Of twenty such moments within a second, the median is taken; the worst of
-  them is near the peak.
+  them is near the peak. The second after the moment at which a limit was lowered is excepted. *Later
+  round*: the same without the second in which the event became known.
 - An act's windows end with the last samples that its participants have before the next event, since of
   a broker that is killed nothing is known after its own.
 - *Error*: the mean of all brokers together while steady, over the sum of the shares, less one.
@@ -62,6 +64,7 @@ class ActFigures:
     furthest: float | None
     peak: float
     highest_round: float
+    later_round: float
     jain: float
     min_share: float
     mean: float
@@ -178,10 +181,15 @@ def peak(
     )
 
 
-def highest_round(by_broker: Mapping[str, Curve], act: Act) -> float:
+def highest_round(by_broker: Mapping[str, Curve], act: Act, after_s: float = 0.0) -> float:
     """Return by how much the highest round of an act exceeds its limit, as a share of it.
 
     The median over the moments at which the first round may begin.
+
+    Args:
+        by_broker: what each broker admitted.
+        act: the act.
+        after_s: rounds that begin earlier after its event was known are left out.
     """
     until_s = _measured_until(by_broker, act)
 
@@ -189,7 +197,7 @@ def highest_round(by_broker: Mapping[str, Curve], act: Act) -> float:
         rounds = int((until_s - first_s) / WINDOW_S)
         return max((total(by_broker, first_s + n * WINDOW_S) for n in range(rounds)), default=0.0)
 
-    firsts = (act.known_s + n * WINDOW_S / _FIRST_ROUNDS for n in range(_FIRST_ROUNDS))
+    firsts = (act.known_s + after_s + n * WINDOW_S / _FIRST_ROUNDS for n in range(_FIRST_ROUNDS))
     return median(map(highest_from, firsts)) / act.limit - 1
 
 
@@ -225,6 +233,7 @@ def _act_figures(
         for broker, share in fair_shares(act.limit, act.demands).items()
     ]
     settle_s = settle(by_broker, act, round_s)
+    lowered = number > 0 and recording.acts[number - 1].limit > act.limit
     return ActFigures(
         event=act.event,
         title=act.title,
@@ -232,7 +241,8 @@ def _act_figures(
         settle_s=settle_s,
         furthest=furthest(by_broker, act, settle_s),
         peak=peak(by_broker, recording.limits, act.happened_s, last_s),
-        highest_round=highest_round(by_broker, act),
+        highest_round=highest_round(by_broker, act, WINDOW_S if lowered else 0.0),
+        later_round=highest_round(by_broker, act, WINDOW_S),
         jain=jain(shares),
         min_share=min(shares),
         mean=mean,
@@ -262,9 +272,11 @@ def _measured_until(by_broker: Mapping[str, Curve], act: Act) -> float:
 
 
 def _steady(by_broker: Mapping[str, Curve], act: Act) -> tuple[float, float]:
-    """Return start and length of the act's second half, in seconds."""
-    half_s = (_measured_until(by_broker, act) - act.known_s) / 2
-    return act.known_s + half_s, half_s
+    """Return start and length of the act's second half, in whole rounds of a second if it has any."""
+    until_s = _measured_until(by_broker, act)
+    half_s = (until_s - act.known_s) / 2
+    length_s = half_s // WINDOW_S * WINDOW_S or half_s
+    return until_s - length_s, length_s
 
 
 def _mean_and_error(by_broker: Mapping[str, Curve], acts: Iterable[Act]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from deploy.demo.sidecars import SidecarCluster
 from deploy.demo.system import GROUP, NAMESPACE
+from deploy.demo.targets import NATIVE
 from deploy.local import rest
 
 
@@ -16,6 +17,7 @@ class NativeSidecars(SidecarCluster):
     name = "pulsar-quota, native"
     own_resource_groups = True
     resource_group_interval_s = 1
+    targets = NATIVE
     settings: ClassVar[Mapping[str, object]] = {"enforcement_path": "native"}
 
     @property

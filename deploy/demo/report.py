@@ -22,9 +22,9 @@ _TIMEOUT_S = 600.0
 #: first. What the brokers' counters show, in windows that begin at any moment, is the demo's verdict.
 _RESOLUTION_S = 1.0
 CONDITIONS = (
-    f"settle_s<={targets.SETTLE_WITHIN_S + _RESOLUTION_S:g},peak_1s<={targets.HIGHEST_PEAK:g},"
+    f"settle_s<={targets.GATE.settle_s + _RESOLUTION_S:g},peak_1s<={targets.GATE.peak:g},"
     f"jain>={targets.LEAST_JAIN:g},min_share>={targets.LEAST_SHARE:g},"
-    f"reclaim_s<={targets.RECLAIM_WITHIN_S:g}"
+    f"reclaim_s<={targets.GATE.reclaim_s:g}"
 )
 
 

@@ -19,13 +19,11 @@ import httpx
 from deploy.demo.errors import DemoError
 from deploy.demo.programs import Programs
 from deploy.demo.system import GROUP, SENT_GROUP, TENANT, BrokerStatus, RestCall, System
+from deploy.demo.targets import SESSION_TIMEOUT_S
 from deploy.demo.waiting import wait_until
 from deploy.local import sidecars as local_sidecars
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
-
-#: How long ZooKeeper keeps the membership of a sidecar that it does not hear from.
-SESSION_TIMEOUT_S = 4
 
 _TIMEOUT_S = 5.0
 #: For what is shown live: a screen that stands still is worse than an empty field.

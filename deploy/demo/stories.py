@@ -15,6 +15,7 @@ from deploy.demo.errors import WrongDemoUse
 from deploy.demo.figures import evaluate
 from deploy.demo.recording import DemoRecording
 from deploy.demo.story import SaturatedStory, Story
+from deploy.demo.targets import Targets
 
 _ACT_S: Final = 20.0
 _MINUTES: Final = 5
@@ -36,7 +37,7 @@ class ChosenStory:
 
     story: type[Story]
     act_s: float
-    judge: Callable[[DemoRecording], JudgedRun]
+    judge: Callable[[DemoRecording, Targets], JudgedRun]
 
 
 def chosen_story() -> ChosenStory:
@@ -63,16 +64,16 @@ def _minutes(text: str) -> int:
     return int(text)
 
 
-def _by_acts(recording: DemoRecording) -> JudgedRun:
+def _by_acts(recording: DemoRecording, targets: Targets) -> JudgedRun:
     figures = evaluate(recording)
     return JudgedRun(
         summary.summary(figures),
-        partial(result.table, figures=figures),
-        result.missed(figures),
+        partial(result.table, figures=figures, bounds=targets),
+        result.missed(figures, targets),
     )
 
 
-def _by_buckets(recording: DemoRecording) -> JudgedRun:
+def _by_buckets(recording: DemoRecording, _targets: Targets) -> JudgedRun:
     figures = buckets.evaluate(recording)
     return JudgedRun(
         buckets.summary(figures),

@@ -20,6 +20,7 @@ def summary(figures: DemoFigures) -> dict[str, Any]:
         "aggregate_mean": round(figures.aggregate_mean, 1),
         "aggregate_error": round(figures.aggregate_error, 5),
         "peak_overshoot_1s": round(max(0.0, figures.peak), 4),
+        "highest_second": {act.event: round(act.later_round, 4) for act in figures.acts},
         "jain": round(figures.jain, 5),
         "min_share": round(figures.min_share, 4),
         "settle_seconds": {act.event: _rounded(act.settle_s) for act in figures.acts},

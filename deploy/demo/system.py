@@ -17,6 +17,7 @@ from pathlib import Path
 
 from deploy.demo.errors import DemoError
 from deploy.demo.programs import Programs
+from deploy.demo.targets import GATE, Targets
 from deploy.demo.waiting import wait_until
 from deploy.local.cluster import Cluster
 from deploy.local.processes import tail
@@ -73,6 +74,8 @@ class System(ABC):
     own_resource_groups: bool
     #: Seconds between the reports of these.
     resource_group_interval_s: int = 5
+    #: What its figures are held against.
+    targets: Targets = GATE
     #: Whether it can limit dispatch.
     limits_dispatch: bool = False
 

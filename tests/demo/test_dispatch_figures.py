@@ -62,9 +62,16 @@ def test_the_scene_stands_in_table_summary_and_targets() -> None:
     acts = recording({"a": [(0, 3_000.0)]}, [act(0, 20, {"a": 5_000})])
     without = evaluate(acts)
     figures = evaluate(replace(acts, dispatch=drained(EQUAL, EQUAL, EQUAL)))
-    assert "dispatch of backlogs at 600/s" in list(result.table("x", figures).columns[0].cells)
-    assert result.table("x", without).row_count == result.table("x", figures).row_count - 1
+    assert "dispatch of backlogs at 600/s" in list(
+        result.table("x", figures, targets.GATE).columns[0].cells
+    )
+    assert (
+        result.table("x", without, targets.GATE).row_count
+        == result.table("x", figures, targets.GATE).row_count - 1
+    )
     told = summary.summary(figures)["dispatch"]
     assert (told["limit"], told["missing"]) == (600, 0)
     assert told["shares"] == {f"broker-{number}": 1.0 for number in range(3)}
-    assert len(targets.checks(figures)) == len(targets.checks(without)) + 4
+    assert (
+        len(targets.checks(figures, targets.GATE)) == len(targets.checks(without, targets.GATE)) + 4
+    )

@@ -202,3 +202,34 @@ def test_longer_rounds_see_past_batches_that_short_ones_stumble_over() -> None:
     settle_s = evaluate(made).acts[0].settle_s
     assert settle_s is None or settle_s > 15  # the last seconds of the act are alike
     assert evaluate(made, round_s=4.0).acts[0].settle_s == pytest.approx(0, abs=0.3)
+
+
+def test_a_limiter_that_lets_a_part_pass_as_each_second_begins_has_no_error() -> None:
+    """The steady time has whole seconds, however long the act was."""
+    lumps = [
+        (second + part, rate)
+        for second in range(21)
+        for part, rate in ((0.0, 9_000.0), (0.2, 1_500.0))
+    ]
+    run = recording({"a": lumps}, [act(0, 19.6, {"a": 5_000})])
+    only = evaluate(run).acts[0]
+    assert only.error == pytest.approx(0, abs=1e-3)
+    assert only.later_round == pytest.approx(0, abs=1e-3)
+    assert only.peak == pytest.approx(0, abs=1e-3)
+
+
+def test_the_second_in_which_a_limit_falls_is_excepted_and_later_ones_are_not() -> None:
+    """One in which it rises counts, but not among the later ones."""
+    rates = {
+        "a": [(0.0, 3_000.0), (20.0, 7_500.0), (21.0, 6_000.0), (40.0, 6_000.0), (41.0, 3_000.0)]
+    }
+    acts = [
+        act(0, 20, {"a": 9_000}),
+        act(20, 40, {"a": 9_000}, limit=6_000, event="raise"),
+        act(40, 60, {"a": 9_000}, event="lower"),
+    ]
+    limits = [LimitChange(0, 3_000), LimitChange(20, 6_000), LimitChange(40, 3_000)]
+    _, raised, lowered = evaluate(recording(rates, acts, limits=limits)).acts
+    assert raised.highest_round == pytest.approx(0.125, abs=0.02)
+    assert raised.later_round == pytest.approx(0, abs=0.02)
+    assert lowered.highest_round == lowered.later_round == pytest.approx(0, abs=0.02)

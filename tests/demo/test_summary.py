@@ -25,7 +25,7 @@ def _run() -> DemoRecording:
 
 def test_a_run_that_reaches_everything_misses_nothing() -> None:
     """All checks of all acts, and the reclaim."""
-    found = targets.checks(evaluate(_run()))
+    found = targets.checks(evaluate(_run()), targets.GATE)
     assert len(found) == 2 * 5 + 1
     assert [check.what for check in found if not check.met] == []
 
@@ -45,14 +45,33 @@ def test_each_target_of_an_act_is_checked(worse: dict[str, float | None], missed
     """By name, so that the one who reads knows where to look."""
     good = evaluate(_run())
     first = replace(good.acts[0], **worse)  # type: ignore[arg-type]
-    found = targets.checks(replace(good, acts=(first, *good.acts[1:])))
+    found = targets.checks(replace(good, acts=(first, *good.acts[1:])), targets.GATE)
     assert [check.what for check in found if not check.met] == [missed]
+
+
+@pytest.mark.parametrize(
+    ("worse", "missed"),
+    [
+        ({"settle_s": 3.1}, "start: settle"),
+        ({"peak": 0.3}, None),
+        ({"highest_round": 0.21}, "start: second of the event"),
+        ({"later_round": 0.06}, "start: highest second"),
+    ],
+)
+def test_natively_the_seconds_that_stand_back_to_back_are_judged(
+    worse: dict[str, float], missed: str | None
+) -> None:
+    """Those of the event have a bound of their own, and what slides has none."""
+    good = evaluate(_run())
+    first = replace(good.acts[0], **worse)  # type: ignore[arg-type]
+    found = targets.checks(replace(good, acts=(first, *good.acts[1:])), targets.NATIVE)
+    assert [check.what for check in found if not check.met] == [missed] * (missed is not None)
 
 
 @pytest.mark.parametrize("reclaim_s", [None, 5.1])
 def test_a_late_reclaim_is_missed(reclaim_s: float | None) -> None:
     """Session timeout and one round, no more."""
-    found = targets.checks(replace(evaluate(_run()), reclaim_s=reclaim_s))
+    found = targets.checks(replace(evaluate(_run()), reclaim_s=reclaim_s), targets.GATE)
     assert [check.what for check in found if not check.met] == ["reclaim"]
 
 
@@ -60,7 +79,7 @@ def test_a_missed_target_is_told_with_what_came_out() -> None:
     """Nothing else is told if the machine did not stand still."""
     figures = evaluate(_run())
     late = replace(figures.acts[1], settle_s=None)
-    told = result.missed(replace(figures, acts=(figures.acts[0], late)))
+    told = result.missed(replace(figures, acts=(figures.acts[0], late)), targets.GATE)
     assert told == ["missed: kill: settle never, target <= 2 s"]
 
 
@@ -70,10 +89,10 @@ def test_a_target_that_was_missed_while_the_machine_let_processes_wait_says_so_a
     """Of the act itself; an act that reached its targets needs no such word."""
     figures = evaluate(_run())
     acts = [replace(act, waited_s=0.14) for act in figures.acts]
-    assert result.missed(replace(figures, acts=tuple(acts))) == []
+    assert result.missed(replace(figures, acts=tuple(acts)), targets.GATE) == []
 
     acts[1] = replace(acts[1], settle_s=2.77)
-    missed, machine = result.missed(replace(figures, acts=tuple(acts)))
+    missed, machine = result.missed(replace(figures, acts=tuple(acts)), targets.GATE)
     assert missed == "missed: kill: settle 2.77 s, target <= 2 s"
     assert machine.startswith("kill: this machine made a process wait for a processor for 0.14 s")
 
@@ -82,7 +101,7 @@ def test_a_wait_of_less_than_a_settled_broker_may_be_off_is_no_reason_for_a_miss
     """One of 0.03 s holds up 3 % of a second."""
     figures = evaluate(_run())
     acts = (figures.acts[0], replace(figures.acts[1], settle_s=2.77, waited_s=0.03))
-    told = result.missed(replace(figures, acts=acts))
+    told = result.missed(replace(figures, acts=acts), targets.GATE)
     assert told == ["missed: kill: settle 2.77 s, target <= 2 s"]
 
 
@@ -90,7 +109,7 @@ def test_the_table_shows_how_long_the_machine_let_a_process_wait() -> None:
     """Beside the figures, act by act; a dash where it did not."""
     figures = evaluate(_run())
     waited = replace(figures.acts[1], waited_s=0.14)
-    drawn = result.table("ours", replace(figures, acts=(figures.acts[0], waited)))
+    drawn = result.table("ours", replace(figures, acts=(figures.acts[0], waited)), targets.GATE)
     assert list(drawn.columns[-1].cells) == ["-", "0.14 s", ""]
 
 
@@ -106,6 +125,7 @@ def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) ->
         "aggregate_mean": pytest.approx(3_100, abs=1),
         "aggregate_error": pytest.approx(0.0333, abs=1e-3),
         "peak_overshoot_1s": pytest.approx(0.0333, abs=1e-3),
+        "highest_second": {"start": pytest.approx(0.0333, abs=1e-3)},
         "jain": 0.5,
         "min_share": 0.0,
         "settle_seconds": {"start": None},
