@@ -20,8 +20,8 @@ from deploy.demo.system import System
 from deploy.demo.waiting import wait_until
 
 LIMIT: Final = 600
-_BACKLOG: Final = 5_000
-"""Of each broker, in messages: 25 s at its third of the limit."""
+_BACKLOG: Final = 6_000
+"""Of each broker, in messages: 30 s at its third of the limit."""
 
 _SHOWN_EVERY_S: Final = 2.0
 

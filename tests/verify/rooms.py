@@ -101,9 +101,14 @@ ROOMS: Final = (
         _integration("native_many_groups", "native_restarts"),
     ),
     Room(
-        "native-policies",
-        "limits of dispatch and of single topics, held by topics' own policies",
-        _integration("native_dispatch", "native_topics"),
+        "native-dispatch",
+        "dispatch limits held by topics' own rates",
+        _integration("native_dispatch"),
+    ),
+    Room(
+        "native-topics",
+        "limits of single topics and subscriptions held by their own policies",
+        _integration("native_topics"),
     ),
     Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")

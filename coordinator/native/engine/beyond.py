@@ -1,8 +1,8 @@
 """The limits that no broker's own limiter can hold.
 
 Pulsar's limiter counts what is published to namespaces, and rates of topics and subscriptions what is
-dispatched; neither who does it. They save up no credit beyond a bucket,
-and refuse nothing. Below a few messages a second for each broker they let more pass.
+dispatched; neither who does it. They save up no credit beyond a bucket, and refuse nothing. Below a few
+messages a second for each broker they let more pass.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Observed:
         unsteered: brokers that report and that no sidecar steers.
         forgotten: native groups of which a broker knows no attachment.
         overflowing: namespaces of groups of which more passes than the broker's limiter would let.
-        edited: records and attachments that others changed, and the time at which that was seen.
+        edited: records, attachments and policies that others changed, and when that was seen.
         uncounted: namespaces with topics that the broker's metrics do not count readably.
         foreign: namespaces that Pulsar has in a group which is not known here, and that group.
         cannot: limits that a broker cannot enforce.
@@ -131,7 +131,9 @@ def conditions(seen: Observed, now_ns: int) -> Iterator[NativeCondition]:
     if recent:
         text = f"changed in Pulsar by others and set again: {_listed(recent)}"
         yield NativeCondition(
-            "edited", text, "change groups and attachments through the sidecars' API"
+            "edited",
+            text,
+            "change groups, attachments and topics' limits through the sidecars' API",
         )
     if seen.foreign:
         pairs = [f"{name} ({group})" for name, group in sorted(seen.foreign.items())]

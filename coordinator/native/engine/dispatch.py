@@ -16,8 +16,8 @@ split among the topics here that have consumers (topic_rates.py), and each part 
 * **Counts** of what was sent are handed on as they are paid for (topic_rates.py), as the law would take
   a lump for demand, and the time without any that follows for none.
 * **Limits of single topics** (topic_limiting.py) bound their topics' rates as well.
-* **A subscription** that is attached to a group has a rate of its own, as a topic has (owners.py): of all
-  that follows, "topic" stands for both. It has no namespace's floor, so its rate while idle is written.
+* **A subscription** that is attached to a group has a rate of its own, as a topic has (owners.py), and
+  "topic" stands for both here. It has no namespace's floor, so its rate while idle is written.
 * **Without consumers** a topic that this broker serves goes back to the floor.
 
 Pure: told the counters, the local limits and the time, it returns the policies to write.
@@ -215,7 +215,7 @@ class DispatchSteering:
 
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces that count against any group."""
-        return frozenset(self._steering.sets)
+        return frozenset(self._steering.homes.namespaces)
 
     def floors(self) -> dict[str, PolicyRate]:
         """Return the floor that each namespace with a limit should have, `NO_RATE` for none."""
@@ -224,7 +224,7 @@ class DispatchSteering:
         for groups, homes in self._homes.items():
             floor = self._floor_of(groups)
             if floor != NO_RATE and not self._steering.behind_gate:
-                namespaces = [home for home in homes if home in self._steering.sets]
+                namespaces = [home for home in homes if home in self._steering.homes.namespaces]
                 found |= dict.fromkeys(namespaces, floor if self.has_floors else NO_RATE)
         return found
 
@@ -258,13 +258,13 @@ class DispatchSteering:
             return NO_RATE
         if is_topic(owner):
             return lower_of(limit, self._floors.get(home_of(owner), NO_RATE))
-        groups = self._steering.homes.get(owner)
+        groups = self._steering.homes.all.get(owner)
         has_floor = groups is not None and self.has_floors
         return lower_of(limit, self._floor_of(groups)) if groups and has_floor else limit
 
     def holds_dispatch(self, home: str) -> bool:
         """Return whether the owners of a home have parts of a group's limit."""
-        groups = self._steering.homes.get(home)
+        groups = self._steering.homes.all.get(home)
         return groups is not None and self._whole(groups) != NO_RATE
 
     def is_parted(self, topic: str) -> bool:
@@ -299,8 +299,8 @@ class DispatchSteering:
             self.has_floors = False
 
     def _resolve(self) -> None:
-        if self._sets is not self._steering.homes:
-            self._sets, self._homes = self._steering.homes, {}
+        if self._sets is not self._steering.homes.all:
+            self._sets, self._homes = self._steering.homes.all, {}
             for home, groups in self._sets.items():
                 self._homes.setdefault(groups, []).append(home)
         self._parts = dict(self._split())
@@ -333,7 +333,7 @@ class DispatchSteering:
         """
         found: dict[GroupSet, tuple[int, Amounts]] = {}
         for topic, policy in self._policies.items():
-            groups = self._steering.homes.get(home_of(topic))
+            groups = self._steering.homes.all.get(home_of(topic))
             if policy.rate is None or groups is None:
                 continue
             last = self._sent.last(topic)
@@ -443,7 +443,7 @@ class DispatchSteering:
                 rates.written(topic, amount, now_ns)
 
     def _rates_of(self, topic: str) -> Iterable[TopicRates]:
-        groups = self._steering.homes.get(home_of(topic), ())
+        groups = self._steering.homes.all.get(home_of(topic), ())
         return self._rates.get(groups) or (TopicRates(), TopicRates())
 
     def _look_for_idle(self, homes: Iterable[str], now_ns: int) -> None:

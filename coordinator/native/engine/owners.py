@@ -29,6 +29,7 @@ def base_of(topic: str) -> str:
     return str(name.whole)
 
 
+@lru_cache(_NAMES_KEPT)
 def owner_of(topic: str, subscription: str = "") -> str:
     """Return the owner whose rate holds a topic, or a subscription of it; empty if it can have none."""
     base = base_of(topic)

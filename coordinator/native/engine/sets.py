@@ -73,3 +73,52 @@ def sets_of(
         if groups:
             found[namespace] = groups
     return found
+
+
+class Homes:
+    """All that is attached to groups (owners.py), with the groups that each counts against.
+
+    Args:
+        cluster_group: the group that everything counts against; empty is none.
+
+    Attributes:
+        namespaces: the set of each namespace.
+        subscriptions: the set of each attached subscription.
+        all: both.
+    """
+
+    def __init__(self, cluster_group: str) -> None:
+        self._cluster_group = cluster_group
+        self._attachments = Attachments()
+        self._existing: frozenset[str] = frozenset()
+        self.namespaces: Mapping[str, GroupSet] = {}
+        self.subscriptions: Mapping[str, GroupSet] = {}
+        self.all: Mapping[str, GroupSet] = {}
+
+    @property
+    def tenants(self) -> frozenset[str]:
+        """The attached tenants."""
+        return frozenset(self._attachments.tenants)
+
+    @property
+    def attached(self) -> frozenset[str]:
+        """The groups that tenants, namespaces or everything are attached to."""
+        attached = self._attachments
+        return frozenset(
+            {*attached.tenants.values(), *attached.namespaces.values(), self._cluster_group}
+        )
+
+    def set_attachments(self, attachments: Attachments) -> None:
+        """Take the attachments."""
+        self._attachments = attachments
+        self._resolve()
+
+    def set_existing(self, namespaces: Iterable[str]) -> None:
+        """Take the namespaces that there are: of attached tenants, or all if all traffic counts."""
+        self._existing = frozenset(namespaces)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        self.namespaces = sets_of(self._attachments, self._existing, self._cluster_group)
+        self.subscriptions = sets_of_subscriptions(self._attachments, self._cluster_group)
+        self.all = {**self.namespaces, **self.subscriptions}

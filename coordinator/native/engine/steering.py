@@ -48,12 +48,7 @@ from coordinator.native.engine.entries import (
 from coordinator.native.engine.group import NativeGroup, NativeView
 from coordinator.native.engine.parts import split
 from coordinator.native.engine.rest import differ, rest, scale
-from coordinator.native.engine.sets import (
-    GroupSet,
-    name_of,
-    sets_of,
-    sets_of_subscriptions,
-)
+from coordinator.native.engine.sets import GroupSet, Homes, name_of
 from coordinator.native.engine.standing_in import rows_to_stand_in_for
 from coordinator.native.engine.table import (
     REST,
@@ -103,7 +98,6 @@ class Steering:
         headroom_permille: int = 0,
         behind_gate: bool = False,
     ) -> None:
-        self._cluster_group = cluster_group
         self.wholes = Wholes(margin_permille, headroom_permille)
         self._entry_permille = self.wholes.record_permille if behind_gate else WHOLE
         self.behind_gate = behind_gate
@@ -116,12 +110,8 @@ class Steering:
         self._broker_started_ns = 0
         self._limits: dict[str, Rates] = {}
         self._fractions: dict[str, Fractions] = {}
-        self._attachments = Attachments()
-        self._existing: frozenset[str] = frozenset()
-        #: The groups that each namespace counts against, and the same of attached subscriptions, too.
-        self.sets: Mapping[str, GroupSet] = {}
-        self.homes: Mapping[str, GroupSet] = {}
-        #: The native group of each such set, and those of namespaces, which Pulsar has records of.
+        self.homes = Homes(cluster_group)
+        #: The native group of each set of groups, and those of namespaces, which Pulsar has records of.
         self.by_set: dict[GroupSet, NativeGroup] = {}
         self._published: dict[GroupSet, NativeGroup] = {}
         self._records: dict[str, Record | None] = {}
@@ -151,10 +141,7 @@ class Steering:
     def start(self, now_ns: int) -> None:
         """Write from now on, as soon as that takes nothing away from the broker's clients."""
         self._started_ns = now_ns
-        attached = self._attachments
-        self._inherited = frozenset(
-            {*attached.tenants.values(), *attached.namespaces.values(), self._cluster_group}
-        )
+        self._inherited = self.homes.attached
 
     def set_limits(self, group: str, limits: Rates, fractions: Fractions = ()) -> None:
         """Take a group's local limits and their fractions, from now on."""
@@ -171,12 +158,12 @@ class Steering:
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Take the attachments."""
-        self._attachments = attachments
+        self.homes.set_attachments(attachments)
         self._resolve()
 
     def set_namespaces(self, existing: Iterable[str]) -> None:
         """Take the namespaces of attached tenants, or all of them if all traffic counts."""
-        self._existing = frozenset(existing)
+        self.homes.set_existing(existing)
         self._resolve()
 
     def set_members(self, ids: Iterable[str]) -> None:
@@ -220,14 +207,15 @@ class Steering:
         totals: dict[GroupSet, NamespaceCount] = {}
         self._publishing = frozenset(name for name, count in counts.items() if count.messages)
         for namespace, count in counts.items():
-            groups = self.homes.get(namespace)
+            groups = self.homes.all.get(namespace)
             if groups is None:
                 continue
             totals.setdefault(groups, NamespaceCount()).add(count)
-            if namespace in self.sets:
+            if namespace in self.homes.namespaces:
                 self._namespaces.setdefault(namespace, NamespaceCount()).add(count)
         if self.early.is_expected:
-            loaded = {name: name_of(self.sets[name]) for name in counts if name in self.sets}
+            sets = self.homes.namespaces
+            loaded = {name: name_of(sets[name]) for name in counts if name in sets}
             self.early.poll(loaded, lambda name: self.table.names(self.own_url, name), now_ns)
         for groups, native in self.by_set.items():
             native.counted(totals.get(groups, NamespaceCount()), elapsed_ns, now_ns)
@@ -263,7 +251,7 @@ class Steering:
 
     def attachments(self) -> dict[str, str]:
         """Return the native group that each namespace should be attached to in Pulsar."""
-        return {namespace: name_of(groups) for namespace, groups in self.sets.items()}
+        return {namespace: name_of(groups) for namespace, groups in self.homes.namespaces.items()}
 
     def is_used(self, name: str, now_ns: int) -> bool:
         """Return whether messages are published to a native group, here or elsewhere, or may be.
@@ -279,16 +267,6 @@ class Steering:
             for native in self._published.values()
         )
         return here or self.table.is_used_by_others(self.own_url, name, self.interval_s, now_ns)
-
-    @property
-    def subscriptions(self) -> frozenset[str]:
-        """Return the attached subscriptions that are held here, by the names of their attachments."""
-        return frozenset(self.homes.keys() - self.sets.keys())
-
-    @property
-    def tenants(self) -> frozenset[str]:
-        """Return the tenants whose namespaces have to be known."""
-        return frozenset(self._attachments.tenants)
 
     def forgotten(self, attached_ns: Mapping[str, int], now_ns: int) -> frozenset[str]:
         """Return the native groups of which a broker knows no attachment, though there is one.
@@ -316,7 +294,7 @@ class Steering:
     def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """Return the counts of each namespace since the last call, poll by poll."""
         found, self._namespaces = self._namespaces, {}
-        return of_namespaces(found, self.sets)
+        return of_namespaces(found, self.homes.namespaces)
 
     def decide(self, now_ns: int) -> None:
         """Compute the parts and entries from the present facts."""
@@ -395,21 +373,18 @@ class Steering:
         return {
             namespace: name
             for namespace in self._publishing
-            if (groups := self.sets.get(namespace)) and (name := name_of(groups)) in over
+            if (groups := self.homes.namespaces.get(namespace))
+            and (name := name_of(groups)) in over
         }
 
     # Within.
 
     def _resolve(self) -> None:
-        self.sets = sets_of(self._attachments, self._existing, self._cluster_group)
-        self.homes = {
-            **self.sets, **sets_of_subscriptions(self._attachments, self._cluster_group)
-        }  # fmt: skip
         self.by_set = {
             groups: self.by_set.get(groups) or NativeGroup(groups, self.interval_s)
-            for groups in self.homes.values()
+            for groups in self.homes.all.values()
         }
-        self._published = {groups: self.by_set[groups] for groups in self.sets.values()}
+        self._published = {groups: self.by_set[groups] for groups in self.homes.namespaces.values()}
         self.table.set_groups(self._names())
 
     def _takes_over(self, native: NativeGroup, now_ns: int) -> bool:

@@ -16,7 +16,7 @@ Pure: told the limits, what is loaded and what was found, it returns the topics 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,12 +169,6 @@ class TopicLimitBook:
         for name, topic in self.topics.items():
             if is_topic(name) and topic.is_right and topic.limits != Rates():
                 yield name, topic
-
-    def waiting(self) -> Collection[str]:
-        """Return the topics that exist, and whose policies are not as they should be."""
-        return [
-            n for n, topic in self.topics.items() if not topic.is_right and not topic.is_missing
-        ]
 
 
 def cannot_hold(topic: str, limits: Rates, partitions: int) -> str:

@@ -123,7 +123,7 @@ class NativeActuator(WithoutGate):
         self._polling = Polling(
             counters, steering, self._dispatch, self._limiting.book, self._seen, clock, poll_s
         )
-        self._polling.polled = self._polled
+        self._polling.polled = self._dispatching.wanted.set
         self._limits: dict[str, Rates] = {}
         self._fractions: dict[str, Fractions] = {}
         self._leased: set[str] = set()
@@ -427,16 +427,12 @@ class NativeActuator(WithoutGate):
 
     def _limit_subscriptions(self) -> None:
         limits = {}
-        for owner in self._steering.subscriptions:
-            whole = self._steering.wholes.of(self._steering.homes[owner])
+        for owner, groups in self._steering.homes.subscriptions.items():
+            whole = self._steering.wholes.of(groups)
             limits[owner] = Rates(
                 dispatch_messages=whole.dispatch_messages, dispatch_bytes=whole.dispatch_bytes
             )
         self._limiting.set_subscriptions(limits)
-
-    def _polled(self) -> None:
-        self._dispatching.wanted.set()
-        self._limiting.wanted.set()
 
     def _heard(self, said: Statement) -> None:
         if said.broker == self._steering.own_url and not said.sidecar:

@@ -66,12 +66,12 @@ async def find(policies: RatePolicies, owner: str) -> FoundRate:
 
 
 async def give_back(policies: RatePolicies, owner: str, limit: PolicyRate = NO_RATE) -> bool:
-    """Give an owner the rate back that an operator had set; tell whether any sidecar had replaced it.
+    """Give an owner the rate back that an operator had set; tell whether a sidecar's is gone.
 
     Args:
         policies: where.
-        owner: a topic or a namespace.
-        limit: of an owner that has one of its own: then it has that, and what is kept stays.
+        owner: a topic, a subscription or a namespace.
+        limit: that an owner has of its own: then it gets that, and what is kept stays.
     """
     kept = await policies.kept(owner)
     if kept is None:

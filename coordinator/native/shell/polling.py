@@ -132,7 +132,7 @@ class Polling:
 
     async def _read(self) -> None:
         began_ns = self._clock.now_ns()
-        reading = await self._counters.read(self._steering.subscriptions)
+        reading = await self._counters.read(self._steering.homes.subscriptions)
         now_ns = self._clock.now_ns()
         # The counters are of some moment in between.
         at_ns = (began_ns + now_ns) // 2

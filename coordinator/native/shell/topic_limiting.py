@@ -25,11 +25,12 @@ from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.outside import RatePolicies
 from coordinator.native.engine.owners import home_of, is_topic
 from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
-from coordinator.native.engine.topic_limits import TopicLimitBook
+from coordinator.native.engine.topic_limits import LimitedTopic, TopicLimitBook
 from coordinator.native.shell.kept_rates import NOTHING_SET, at_once, find, give_back
 from coordinator.ports import Clock, NotFound, PortError
 
-_EVERY_S: Final = 1.0
+_EVERY_S: Final = 0.5
+"""A topic that is new is seen at the next poll of the counters, which comes as often."""
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +63,7 @@ class TopicLimiting:
         #: This sidecar's place among the members; None while it is no member.
         self.rank: int | None = None
         self._subscriptions: Mapping[str, Rates] = {}
-        #: Set when a limit has changed, or counters were read.
+        #: Set when a limit has changed.
         self.wanted = asyncio.Event()
 
     def set_limit(self, topic: str, limits: Rates, partitions: int) -> None:
@@ -111,9 +112,17 @@ class TopicLimiting:
             is_right = await self._bring(self._dispatch_rates, topic, limited.dispatch)
             if is_topic(topic):
                 is_right &= await self._bring(self._publish_rates, topic, limited.publish)
-            is_missing = False
         except NotFound:
-            is_right, is_missing = False, True
+            self._looked_at(topic, limited, is_right=False, is_missing=True)
+        except PortError:
+            self._looked_at(topic, limited, is_right=False)  # others have their turn first
+            raise
+        else:
+            self._looked_at(topic, limited, is_right=is_right)
+
+    def _looked_at(
+        self, topic: str, limited: LimitedTopic, *, is_right: bool, is_missing: bool = False
+    ) -> None:
         if self.book.topics.get(topic) is limited:  # no other limit since
             now_ns = self._clock.now_ns()
             self.book.looked_at(topic, now_ns, is_right=is_right, is_missing=is_missing)

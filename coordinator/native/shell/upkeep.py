@@ -169,7 +169,7 @@ class Upkeep:
         )
 
     async def _look_at_namespaces(self) -> None:
-        tenants: Sequence[str] = sorted(self._steering.tenants)
+        tenants: Sequence[str] = sorted(self._steering.homes.tenants)
         if self._everything:
             tenants = await self._admin.tenants()
         found: list[str] = []

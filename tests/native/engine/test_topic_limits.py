@@ -115,13 +115,10 @@ def test_a_limit_that_is_taken_away_is_forgotten_once_that_is_done() -> None:
 
 
 def test_what_is_held_is_what_was_found_right() -> None:
-    """A topic waits while it exists, and is not right yet."""
+    """Others wait, or do not exist."""
     found = book(A, B)
     found.looked_at(A, S, is_right=True)
     assert [name for name, _ in found.held()] == [A]
-    assert found.waiting() == [B]
-    found.looked_at(B, S, is_right=False, is_missing=True)
-    assert found.waiting() == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Rates
@@ -228,3 +230,25 @@ async def test_an_attached_subscription_has_a_rate_before_anything_consumes_it()
     world.limiting.set_subscriptions({})
     await world.passes(1)
     assert world.policies.rates == world.policies.texts == {}
+
+
+async def test_topics_whose_policies_cannot_be_written_keep_no_other_from_its_turn() -> None:
+    """A dozen that a broker refuses, for ever, come first by name."""
+    world = World()
+    refused = [f"persistent://t/free/{number:02}" for number in range(12)]
+    set_rate = world.publish_rates.set_rate
+
+    async def refuses(owner: str, body: str) -> None:
+        if owner in refused:
+            raise BrokerUnreachable("409")
+        await set_rate(owner, body)
+
+    world.publish_rates.set_rate = refuses  # type: ignore[method-assign]
+    for topic in (*refused, FREE):
+        for policies in (world.publish_rates, world.policies):
+            policies.owners.add(topic)
+        world.limiting.set_limit(topic, LIMITS, 1)
+    for _ in range(5):
+        with suppress(BrokerUnreachable):
+            await world.passes(1)
+    assert world.publish_rate(FREE) == PolicyRate(900)
