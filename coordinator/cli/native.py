@@ -20,6 +20,9 @@ _WITHIN_S = 20.0
 _GIVEN_BACK_WITHIN_S = 900.0
 """Some hundred topics a second are looked at."""
 
+_SHOWN = 5
+"""Namespaces whose rates could not be given back that are named."""
+
 app = typer.Typer(
     no_args_is_help=True, help="Enforcement by Pulsar's own limiters, without a gate."
 )
@@ -105,6 +108,12 @@ async def _off(config: Config) -> list[str]:
             within.reschedule(asyncio.get_running_loop().time() + _GIVEN_BACK_WITHIN_S)
             stack.push_async_callback(topic.stop)
             await topic.start()
-            return await giving_back.run()
+            done = await giving_back.run()
         except PortError as error:
             raise CommandFailed(str(error)) from error
+        if giving_back.failed:
+            some = "; ".join(giving_back.failed[:_SHOWN])
+            raise CommandFailed(
+                f"In {len(giving_back.failed)} namespaces not all rates are given back: {some}"
+            )
+        return done

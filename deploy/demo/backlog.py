@@ -40,7 +40,7 @@ def _subscribe(client: Any, topic: str) -> Any:
 
 
 def fill(client: Any, topic: str, messages: int) -> None:
-    """Publish so many messages, after the subscription."""
+    """Publish this number of messages, after the subscription."""
     _subscribe(client, topic).close()
     producer = client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
     for _ in range(messages):
@@ -51,7 +51,7 @@ def fill(client: Any, topic: str, messages: int) -> None:
 
 
 def drain(client: Any, topic: str, messages: int, stop: threading.Event) -> None:
-    """Receive so many different messages."""
+    """Receive this number of different messages."""
     consumer = _subscribe(client, topic)
     received: set[bytes] = set()
     while len(received) < messages and not stop.is_set():

@@ -1,4 +1,4 @@
-"""How equal shares are, and the window that all figures of the demo are of."""
+"""The equality of shares, and the window that all figures of the demo are of."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from deploy.demo.dispatch_figures import DispatchFigures
 from deploy.demo.figures import ActFigures, DemoFigures
 
 SESSION_TIMEOUT_S = 4
-"""How long ZooKeeper keeps the membership of a sidecar that it does not hear from."""
+"""ZooKeeper keeps the membership of a sidecar that it does not hear from for this time."""
 
 _ROUND_S = 1.0
 LARGEST_ERROR = 0.01

@@ -12,7 +12,7 @@ from typing import Final
 from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
 from coordinator.native.engine.outside import EntryTopic, NativeAdmin, RatePolicies
-from coordinator.native.engine.rate_policy import NO_RATE
+from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE
 from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell.kept_rates import (
@@ -20,7 +20,7 @@ from coordinator.native.shell.kept_rates import (
     give_subscriptions_back,
     give_topics_back,
 )
-from coordinator.ports import Catalogue, InUse
+from coordinator.ports import Catalogue, InUse, NotFound, PortError
 
 _HEARS_REST_S: Final = 0.5
 
@@ -52,6 +52,8 @@ class GivingBack:
         self._members: tuple[Member, ...] | None = None
         self._membership = asyncio.Event()
         self._rest: set[str] = set()
+        #: Of namespaces with rates that could not be given back, the reason.
+        self.failed: list[str] = []
         topic.watch(self._heard)
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
@@ -125,14 +127,27 @@ class GivingBack:
         done = []
         for tenant in await self._admin.tenants():
             for namespace in await self._admin.namespaces(tenant):
-                given = 0
-                for policies in self._policies:
-                    given += await give_back(policies, namespace)
-                    given += await give_topics_back(policies, namespace, lambda _: NO_RATE)
-                    given += await give_subscriptions_back(policies, namespace)
+                try:
+                    given = await self._set_rates_of(namespace)
+                except NotFound:
+                    continue  # deleted meanwhile
+                except PortError as error:
+                    self.failed.append(
+                        f"{namespace}: {error}"
+                    )  # others are given back all the same
+                    continue
                 if given:
                     done.append(f"{namespace}: {given} rates given back")
         return done
+
+    async def _set_rates_of(self, namespace: str) -> int:
+        given = 0
+        for policies in self._policies:
+            given += await give_back(policies, namespace)
+            given += await give_topics_back(policies, namespace, lambda _: NO_RATE)
+            if policies.policy is DISPATCH:
+                given += await give_subscriptions_back(policies, namespace)
+        return given
 
     async def _remove_rest(self) -> list[str]:
         """Set the rest to 0 in any case: rows never expire at the brokers."""

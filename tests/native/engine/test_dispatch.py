@@ -302,7 +302,7 @@ class Subscriptions:
         self.now_ns = self.sent = 0
 
     def poll(self, seconds: int, each: int) -> None:
-        """Send so many a second to each subscription, of three partitions of one topic; write."""
+        """Send at this rate to each subscription, of three partitions of one topic; write."""
         for _ in range(2 * seconds):
             self.now_ns += HALF
             self.sent += each // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,7 +14,7 @@ from coordinator.native.engine.sets import name_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell import giving_back
 from coordinator.native.shell.giving_back import GivingBack
-from coordinator.ports import Catalogue, InUse, Versioned
+from coordinator.ports import BrokerUnreachable, Catalogue, InUse, Versioned
 from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin, MemoryRatePolicies
 
 A = "persistent://t/n/a"
@@ -99,6 +100,25 @@ async def test_rates_go_back_to_what_operators_had_set() -> None:
     assert world.policies.rates == {A: set_by_operator, "t/free": steered}
     assert world.policies.texts == world.publish_rates.texts == world.publish_rates.rates == {}
     assert "t/n: 3 rates given back" in done
+
+
+async def test_a_namespace_that_cannot_be_read_keeps_no_other_from_its_rates() -> None:
+    """It is named; the rest is set to 0 all the same."""
+    world = World()
+    world.policies.texts = {"t/free": "none", "u/theirs": "none"}
+    topics = world.policies.topics
+
+    async def fails(namespace: str) -> Sequence[str]:
+        if namespace == "t/free":
+            raise BrokerUnreachable("500")
+        return await topics(namespace)
+
+    world.policies.topics = fails  # type: ignore[method-assign]
+    world.back.members_changed(())
+    assert "u/theirs: 1 rates given back" in await world.back.run()
+    assert world.back.failed == ["t/free: The broker does not answer (500)"]
+    assert world.policies.texts == {}
+    assert world.heard[-1].broker == REST
 
 
 async def test_twice_changes_nothing_more() -> None:
