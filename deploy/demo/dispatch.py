@@ -91,11 +91,14 @@ class DispatchScene:
                 known.setdefault(broker, sample.at_s)
         if known and time.monotonic() - self._shown_s >= _SHOWN_EVERY_S:
             self._shown_s = time.monotonic()
-            self._show(_line(sampler.samples, latest, min(known.values())))
+            rates = _rates(sampler.samples, latest)
+            if rates:
+                elapsed_s = time.monotonic() - min(known.values())
+                self._show(f"t={elapsed_s:.0f} s  dispatch  {rates}")
 
 
-def _line(samples: list[Sample], latest: dict[str, Sample | None], since_s: float) -> str:
-    """Say how much each broker has sent in the last seconds."""
+def _rates(samples: list[Sample], latest: dict[str, Sample | None]) -> str:
+    """Return the messages per second of each broker in the last seconds; empty before that is known."""
     rates = []
     for broker, last in latest.items():
         older = [
@@ -109,7 +112,7 @@ def _line(samples: list[Sample], latest: dict[str, Sample | None], since_s: floa
             continue
         rate = (last.messages - older[-1].messages) / (last.at_s - older[-1].at_s)
         rates.append(f"{broker} {rate:,.0f}/s")
-    return f"t={time.monotonic() - since_s:.0f} s  dispatch  {'  '.join(rates)}"
+    return "  ".join(rates)
 
 
 def _last_word(log: Path) -> dict[str, Any]:
