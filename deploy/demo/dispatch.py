@@ -8,13 +8,13 @@ the time in which every broker still has something to send.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from deploy.demo.counters import SENT, CounterSampler
+from deploy.demo.receipts import events
 from deploy.demo.recording import DispatchRecording, Sample
 from deploy.demo.system import System
 from deploy.demo.waiting import wait_until
@@ -116,14 +116,5 @@ def _rates(samples: list[Sample], latest: dict[str, Sample | None]) -> str:
 
 
 def _last_word(log: Path) -> dict[str, Any]:
-    """Return the one line that a program prints when it has done its work; empty before."""
-    if not log.exists():
-        return {}
-    for text in log.read_text(errors="replace").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(line, dict) and "event" in line:
-            return line
-    return {}
+    """Return the one event that a program tells when it has done its work; empty before."""
+    return next(events(log), {})

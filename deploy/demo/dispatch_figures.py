@@ -9,17 +9,15 @@ second, the median is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 
 from deploy.demo.curves import Curve, curves, total
 from deploy.demo.recording import DispatchRecording
-from deploy.demo.shares import WINDOW_S, jain
+from deploy.demo.shares import WINDOW_S, jain, median_from
 
 _AFTER_S = 14.0
 _OVER_S = 10.0
-_FIRST_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +48,17 @@ def dispatch_figures(recording: DispatchRecording) -> DispatchFigures:
     first_s = recording.known_s + _AFTER_S
 
     def share(curve: Curve) -> float:
-        return _median_from(first_s, lambda start_s: curve.rate(start_s, _OVER_S)) / equal
+        return median_from(first_s, lambda start_s: curve.rate(start_s, _OVER_S)) / equal
 
     shares = {broker: share(curve) for broker, curve in sorted(by_broker.items())}
-    mean = _median_from(first_s, lambda start_s: total(by_broker, start_s, _OVER_S))
+    mean = median_from(first_s, lambda start_s: total(by_broker, start_s, _OVER_S))
 
     def highest_from(start_s: float) -> float:
         rounds = int((recording.ended_s - start_s) / WINDOW_S)
         return max((total(by_broker, start_s + n * WINDOW_S) for n in range(rounds)), default=0.0)
 
     # The first second is in it, whenever its consumer came.
-    highest = _median_from(recording.known_s - WINDOW_S, highest_from)
+    highest = median_from(recording.known_s - WINDOW_S, highest_from)
     return DispatchFigures(
         limit=recording.limit,
         shares=shares,
@@ -69,7 +67,3 @@ def dispatch_figures(recording: DispatchRecording) -> DispatchFigures:
         highest=highest / recording.limit - 1,
         missing=recording.missing,
     )
-
-
-def _median_from(first_s: float, figure: Callable[[float], float]) -> float:
-    return median(figure(first_s + n * WINDOW_S / _FIRST_ROUNDS) for n in range(_FIRST_ROUNDS))

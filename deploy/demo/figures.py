@@ -37,20 +37,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
-from statistics import median
 
 from coordinator.core.allocation.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
 from deploy.demo.dispatch_figures import DispatchFigures, dispatch_figures
 from deploy.demo.recording import Act, DemoRecording, LimitChange, Wait
-from deploy.demo.shares import WINDOW_S, jain
+from deploy.demo.shares import WINDOW_S, jain, median_from
 
 #: Of C/N, how far a settled broker may be off its share; and the part of a window that is as much.
 SETTLED_WITHIN = 0.05
 _RECLAIMED_AT = 0.99
 _KEPT_FOR_S = 10.0
-_FIRST_ROUNDS = 20
-"""Moments within a second at which a counter may be read first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +194,7 @@ def highest_round(by_broker: Mapping[str, Curve], act: Act, after_s: float = 0.0
         rounds = int((until_s - first_s) / WINDOW_S)
         return max((total(by_broker, first_s + n * WINDOW_S) for n in range(rounds)), default=0.0)
 
-    firsts = (act.known_s + after_s + n * WINDOW_S / _FIRST_ROUNDS for n in range(_FIRST_ROUNDS))
-    return median(map(highest_from, firsts)) / act.limit - 1
+    return median_from(act.known_s + after_s, highest_from) / act.limit - 1
 
 
 def reclaim(by_broker: Mapping[str, Curve], recording: DemoRecording) -> float | None:

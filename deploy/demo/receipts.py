@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from deploy.demo.recording import Receipts
 
@@ -18,19 +19,19 @@ def read_receipts(logs: Mapping[str, Path]) -> tuple[Receipts, ...]:
     return tuple(
         Receipts(broker, line["at_s"], int(line["receipts"]), line["latency_s"])
         for broker, log in logs.items()
-        if log.exists()
-        for line in _lines(log)
+        for line in events(log)
+        if line["event"] == "receipts"
     )
 
 
-def _lines(log: Path) -> list[dict[str, float]]:
-    """The lines of receipts, without the word that says what they are."""
-    found = []
+def events(log: Path) -> Iterator[dict[str, Any]]:
+    """Yield the events that a client's program has told in its log so far, one JSON object a line."""
+    if not log.exists():
+        return
     for text in log.read_text(errors="replace").splitlines():
         try:
             line = json.loads(text)
         except ValueError:
             continue
-        if isinstance(line, dict) and line.pop("event", "") == "receipts":
-            found.append(line)
-    return found
+        if isinstance(line, dict) and "event" in line:
+            yield line

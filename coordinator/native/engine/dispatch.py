@@ -259,8 +259,9 @@ class DispatchSteering:
         if is_topic(owner):
             return lower_of(limit, self._floors.get(home_of(owner), NO_RATE))
         groups = self._steering.homes.all.get(owner)
-        has_floor = groups is not None and self.has_floors
-        return lower_of(limit, self._floor_of(groups)) if groups and has_floor else limit
+        if groups is None or not self.has_floors:
+            return limit
+        return lower_of(limit, self._floor_of(groups))
 
     def holds_dispatch(self, home: str) -> bool:
         """Return whether the owners of a home have parts of a group's limit."""

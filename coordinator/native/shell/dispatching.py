@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -41,7 +40,8 @@ from coordinator.native.shell.kept_rates import (
     give_back,
     rate_of,
 )
-from coordinator.ports import Clock, NotFound, PortError
+from coordinator.native.shell.rounds import rounds
+from coordinator.ports import Clock, NotFound
 
 _EVERY_S: Final = 1.0
 _NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
@@ -98,18 +98,13 @@ class Dispatching:
 
     async def run(self) -> None:
         """Run for ever; what fails is tried again."""
-        while True:
-            try:
-                await self.step()
-                self._seen.dispatch_error = ""
-            except (PortError, ValueError) as error:
-                if str(error) != self._seen.dispatch_error:
-                    log.warning("dispatch rates cannot be kept", reason=str(error))
-                self._seen.dispatch_error = str(error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_EVERY_S):
-                    await self.wanted.wait()
-            self.wanted.clear()
+
+        def note(reason: str) -> None:
+            self._seen.dispatch_error = reason
+
+        await rounds(
+            self.step, self.wanted, lambda: _EVERY_S, note, "dispatch rates cannot be kept"
+        )
 
     async def step(self) -> None:
         """Write what is due now.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -27,6 +26,7 @@ from coordinator.native.engine.owners import home_of, is_topic
 from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
 from coordinator.native.engine.topic_limits import LimitedTopic, TopicLimitBook
 from coordinator.native.shell.kept_rates import NOTHING_SET, at_once, find, give_back
+from coordinator.native.shell.rounds import rounds
 from coordinator.ports import Clock, NotFound, PortError
 
 _EVERY_S: Final = 0.5
@@ -84,18 +84,13 @@ class TopicLimiting:
 
     async def run(self) -> None:
         """Run for ever; what fails is tried again."""
-        while True:
-            try:
-                await self.step()
-                self._seen.topic_limits_error = ""
-            except (PortError, ValueError) as error:
-                if str(error) != self._seen.topic_limits_error:
-                    log.warning("limits of topics cannot be kept", reason=str(error))
-                self._seen.topic_limits_error = str(error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_EVERY_S):
-                    await self.wanted.wait()
-            self.wanted.clear()
+
+        def note(reason: str) -> None:
+            self._seen.topic_limits_error = reason
+
+        await rounds(
+            self.step, self.wanted, lambda: _EVERY_S, note, "limits of topics cannot be kept"
+        )
 
     async def step(self) -> None:
         """Look at the topics that are due, and write what is wrong.

@@ -40,7 +40,8 @@ from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import NativeAdmin
 from coordinator.native.engine.sets import ALL_OF
 from coordinator.native.engine.steering import Steering
-from coordinator.ports import Clock, PortError
+from coordinator.native.shell.rounds import rounds
+from coordinator.ports import Clock
 
 UNUSED_AFTER_NS: Final = 3600 * NANOS_PER_SECOND
 
@@ -113,20 +114,14 @@ class Upkeep:
 
     async def run(self) -> None:
         """Run for ever."""
-        while True:
-            self.wanted.clear()
-            try:
-                await self.look()
-                self._seen.admin_error = ""
-            except (PortError, ValueError) as error:
-                if str(error) != self._seen.admin_error:
-                    log.warning("native upkeep failed", reason=str(error))
-                self._seen.admin_error = str(error)
-            try:
-                async with asyncio.timeout(_LOOK_AGAIN_S if self._unconfirmed else _LOOK_EVERY_S):
-                    await self.wanted.wait()
-            except TimeoutError:
-                pass
+
+        def every_s() -> float:
+            return _LOOK_AGAIN_S if self._unconfirmed else _LOOK_EVERY_S
+
+        def note(reason: str) -> None:
+            self._seen.admin_error = reason
+
+        await rounds(self.look, self.wanted, every_s, note, "native upkeep failed")
 
     async def look(self) -> None:
         """Look once at all records and attachments.
