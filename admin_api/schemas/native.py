@@ -38,7 +38,7 @@ class NativeGroupBody(CamelModel):
     entry: UnitsBody = Field(description="in this broker's name, of an interval")
     others: UnitsBody = Field(description="in all other brokers' names")
     rest: UnitsBody = Field(description="of the record that no broker gets")
-    trim_permille: UnitsBody = Field(description="of its part, to make up for batches")
+    trim_permille: UnitsBody = Field(description="of its part, for batches, or for what is lost")
     held_permille: UnitsBody = Field(description="of the last poll, that clients waited")
     dispatch: UnitsBody = Field(description="of the local dispatch limits, per second")
     dispatch_topics: int = Field(description="topics here with a dispatch rate for that")

@@ -18,6 +18,7 @@ import pulsar
 from coordinator.adapters.pulsar.native_messages import encode
 from coordinator.adapters.pulsar.native_topic import TOPIC
 from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.trim import MOST_PERMILLE, WHOLE
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import PROGRAM, Sidecars
@@ -26,7 +27,7 @@ from tests.integration.sliding import Counted, sliding
 from tests.pulsar_version import pulsar_version
 
 LIMIT = 3_000
-RECORD = LIMIT
+RECORD = LIMIT * MOST_PERMILLE // WHOLE
 """Half of the limit, as brokers start each interval with a full bucket; doubled for headroom."""
 
 NAMESPACE = "native/orders"

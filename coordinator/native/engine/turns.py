@@ -19,6 +19,7 @@ from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND, Rate, Rates
 from coordinator.native.engine.entries import Amounts, Record, capacity_of, record_of
+from coordinator.native.engine.trim import MOST_PERMILLE, WHOLE
 
 _SMALL: Final = 2_000
 """Messages of an interval, of a whole group, up to which quotas take turns."""
@@ -50,10 +51,13 @@ def used(limits: Rates, brokers: int, interval_s: int) -> tuple[int | None, int 
         brokers: how many they are.
         interval_s: interval of the topic.
     """
-    messages, size = capacity_of(record_of(limits, interval_s), interval_s)
-    if limits.publish_messages is not None and takes_turns(limits, interval_s):
+    messages, size = (
+        None if capacity is None else capacity * MOST_PERMILLE // WHOLE
+        for capacity in capacity_of(record_of(limits, interval_s), interval_s)
+    )
+    if messages is not None and takes_turns(limits, interval_s):
         more = brokers * (1 + interval_s + (interval_s + 1) // 2)
-        messages = limits.publish_messages + -(-more // interval_s)
+        messages += -(-more // interval_s)
     return messages, size
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from coordinator.core.model import Dimension, Rates
 from coordinator.native.engine.entries import Record, record_of
 from coordinator.native.engine.sets import GroupSet
-from coordinator.native.engine.trim import WHOLE
+from coordinator.native.engine.trim import MOST_PERMILLE, WHOLE
 from coordinator.native.engine.turns import takes_turns, with_room
 
 
@@ -31,6 +31,10 @@ class Wholes:
     def __init__(self, margin_permille: int, headroom_permille: int) -> None:
         self.record_permille = WHOLE + margin_permille
         self._headroom_permille = WHOLE + headroom_permille
+        if (
+            headroom_permille
+        ):  # for what makes up for losses, of a limit that has used the rest up, too
+            self._headroom_permille = self._headroom_permille * MOST_PERMILLE // WHOLE
         #: Whether brokers read entries; the rest keeps no headroom at one that does not.
         self.are_read = True
         self._limits: dict[str, Rates] = {}

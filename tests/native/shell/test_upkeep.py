@@ -333,19 +333,19 @@ async def test_a_raised_limit_within_the_headroom_is_not_written_while_the_group
     """No broker then lets a whole record pass; without traffic the record follows at once."""
     world = World(headroom_permille=1_000)
     await world.after(0)
-    assert world.pulsar.records["g"] == Record(3_000, -1)
+    assert world.pulsar.records["g"] == Record(3_030, -1)
     world.steering.set_limits("g", Rates(publish_messages=3_000))
     world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now)
     for limit in (6_000, 3_000):
         world.limit(limit)
         await world.after(60)
-        assert world.pulsar.records["g"] == Record(3_000, -1)
+        assert world.pulsar.records["g"] == Record(3_030, -1)
     world.limit(6_000)
     world.steering.collect(world.clock.now)
     world.steering.collect(world.clock.now + 10 * S)
     world.steering.count({}, 10 * S, world.clock.now)
     await world.after(2)
-    assert world.pulsar.records["g"] == Record(6_000, -1)
+    assert world.pulsar.records["g"] == Record(6_060, -1)
     assert world.seen.edited == {}
 
 
