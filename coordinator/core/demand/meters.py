@@ -124,7 +124,11 @@ class UnitMeter:
         self._owed_before = self._owed
         rate = (self.sample + paid) * NANOS_PER_SECOND // elapsed_ns
         alarmed = self._alarm.close_round(rate, waited_permille)
-        if alarmed and limit is not None and self._is_saturated(limit):
+        if (
+            alarmed
+            and limit is not None
+            and (self._is_saturated(limit) or (self._estimate.is_new and self._alarm.waits))
+        ):
             return  # it began within the round, and the sample does not show it
         if afterwards is not None:
             rate, held_permille, waited_permille = afterwards, 0, 0

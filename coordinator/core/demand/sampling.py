@@ -88,6 +88,16 @@ class SaturationDetector:
         """Return the number of messages in the latest counts."""
         return sum(count.messages for count in self._recent)
 
+    @property
+    def waits(self) -> bool:
+        """Return whether all of the latest count's time was throttled, by whatever limit.
+
+        A limit that was raised for a newcomer may be in force later than it is told, as at a broker
+        without a gate.
+        """
+        last = self._recent[-1]
+        return last.waited_ns * 1000 >= last.elapsed_ns * self._saturated_permille
+
     def add(self, count: Count) -> None:
         """Add the latest count."""
         self._recent.append(count)

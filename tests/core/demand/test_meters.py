@@ -43,6 +43,7 @@ def count(
     messages_held_ns: int = 0,
     bytes_held_ns: int = 0,
     bytes_limit: int | None = None,
+    limit: int = LIMIT,
 ) -> None:
     """One count of the gate."""
     traffic = Traffic(
@@ -52,7 +53,7 @@ def count(
         messages_held_ns=messages_held_ns,
         bytes_held_ns=bytes_held_ns,
     )
-    meter.count(traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None)
+    meter.count(traffic, COUNT_NS, limit, bytes_limit, jointly=bytes_limit is not None)
 
 
 def test_what_had_waited_is_no_demand(meter: Meter) -> None:
@@ -201,3 +202,32 @@ def test_a_probe_is_one_of_both_units_in_the_proportion_of_a_message() -> None:
     assert usage.messages_demand is not None
     assert usage.messages_demand > 91
     assert usage.bytes_demand == usage.messages_demand * 10_000
+
+
+def test_a_newcomer_that_still_waits_when_its_limit_was_raised_has_shown_no_demand() -> None:
+    """A broker without a gate has a limit an interval later; what passes meanwhile is the old one's."""
+    found = Meter(CoreSettings("b1", headroom_permille=0))
+    found.began = True
+    for _ in range(COUNTS - 5):
+        count(found, 0, limit=5)
+    for limit in (5, 5, 5, LIMIT, LIMIT):
+        count(found, 1, messages_held_ns=COUNT_NS, limit=limit)
+    found.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
+    assert found.messages.demand is None
+
+    play(found, [(40, True)] * COUNTS)
+    assert found.messages.demand is None
+    play(found, [(40, False)] * COUNTS)
+    assert found.messages.demand == 40
+
+
+def test_a_newcomer_that_waits_no_more_has_shown_its_demand() -> None:
+    """A gate has a raised limit at once."""
+    found = Meter(CoreSettings("b1", headroom_permille=0))
+    found.began = True
+    for _ in range(COUNTS // 2):
+        count(found, 1, messages_held_ns=COUNT_NS, limit=5)
+    for _ in range(COUNTS // 2):
+        count(found, 2, limit=LIMIT)
+    found.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
+    assert found.messages.demand == 30
