@@ -85,7 +85,7 @@ def _demo(
     console.print("Computing the convergence report of what the sidecars recorded")
     recorded = recorded_in(_directory(state_dir, kind))
     beside = report.keep_peer(played, _OUTPUT) if played is not None else None
-    made = report.make(recorded, _OUTPUT, beside)
+    made = report.make(recorded, _OUTPUT, report.conditions_of(kind.targets), beside)
     console.print(made, soft_wrap=True, highlight=False)
     console.print("The report knows whole seconds; the verdict is what the brokers counted, above.")
     console.print(f"Summary, and the counters that it was computed from: {_OUTPUT}")

@@ -11,7 +11,9 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
 - *Furthest*: the largest distance of a participant from its share, of C/N, in any window since settled. A
   broker that stands still for 50 ms and makes up for it has windows that are 5 % off, and no round.
 - *Steady*: the second half of an act in whole rounds, whether anything has settled or not. A limiter that
-  lets a part pass as each of its seconds begins would be off by such a part in any other time.
+  lets a part pass as each of its seconds begins would be off by such a part in any other time, and is by
+  a piece of one where a round begins just then. Of twenty moments within the second before, from which
+  these rounds are counted, the median is taken.
 - *Highest round*: the highest of the rounds that stand back to back since the event was known, over the
   limit, less one: what a counter that is read once a second shows. It depends on the moment of the first
   reading where a limiter lets a part pass as each of its own seconds begins: rounds that begin just then
@@ -20,7 +22,7 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
   round*: the same without the second in which the event became known.
 - An act's windows end with the last samples that its participants have before the next event, since of
   a broker that is killed nothing is known after its own.
-- *Error*: the mean of all brokers together while steady, over the sum of the shares, less one.
+- *Error*: what all brokers together admit while steady, over the sum of the shares, less one.
 - *Peak*: the highest window of all over the limit in force during that window, less one. Windows that
   overlap the second after the moment at which a limit was lowered are excepted, nothing else.
 - *Jain* and *smallest share*: of x_i = u_i / a*_i, with u_i the mean while steady.
@@ -35,8 +37,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import inf
+from statistics import fmean
 
 from coordinator.core.allocation.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
@@ -223,9 +227,8 @@ def _act_figures(
     # and ends after it is looked at here, too.
     last_s = min(next_s + WINDOW_S, recording.acts[-1].ended_s)
     mean, error = _mean_and_error(by_broker, [act])
-    start_s, length_s = _steady(by_broker, act)
     shares = [
-        _rate(by_broker, broker, start_s, length_s) / share
+        _steady(by_broker, act, partial(_rate, by_broker, broker)) / share
         for broker, share in fair_shares(act.limit, act.demands).items()
     ]
     settle_s = settle(by_broker, act, round_s)
@@ -267,22 +270,22 @@ def _measured_until(by_broker: Mapping[str, Curve], act: Act) -> float:
     return min(lasts, default=act.ended_s)
 
 
-def _steady(by_broker: Mapping[str, Curve], act: Act) -> tuple[float, float]:
-    """Return start and length of the act's second half, in whole rounds of a second if it has any."""
+def _steady(
+    by_broker: Mapping[str, Curve], act: Act, rate: Callable[[float, float], float]
+) -> float:
+    """Return a rate while steady, of which start and length of the time are asked for."""
     until_s = _measured_until(by_broker, act)
     half_s = (until_s - act.known_s) / 2
-    length_s = half_s // WINDOW_S * WINDOW_S or half_s
-    return until_s - length_s, length_s
+    length_s = half_s // WINDOW_S * WINDOW_S
+    if not length_s:
+        return rate(until_s - half_s, half_s)
+    return median_from(until_s - length_s - WINDOW_S, lambda start_s: rate(start_s, length_s))
 
 
-def _mean_and_error(by_broker: Mapping[str, Curve], acts: Iterable[Act]) -> tuple[float, float]:
-    admitted = wanted = seconds = 0.0
-    for act in acts:
-        start_s, length_s = _steady(by_broker, act)
-        admitted += total(by_broker, start_s, length_s) * length_s
-        wanted += sum(fair_shares(act.limit, act.demands).values()) * length_s
-        seconds += length_s
-    return admitted / seconds, admitted / wanted - 1
+def _mean_and_error(by_broker: Mapping[str, Curve], acts: Sequence[Act]) -> tuple[float, float]:
+    rates = [_steady(by_broker, act, partial(total, by_broker)) for act in acts]
+    wanted = [sum(fair_shares(act.limit, act.demands).values()) for act in acts]
+    return fmean(rates), sum(rates) / sum(wanted) - 1
 
 
 def _rate(
