@@ -160,41 +160,99 @@ def test_a_misspelt_word_of_the_dashboard_is_found(where: str) -> None:
     assert list(unknown_to_grafana(dashboard)) == [f"{where}/misspelt"]
 
 
-def test_the_configuration_of_compose_is_accepted() -> None:
-    """As the sidecars read it, with the id that each is told."""
-    document = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
+def read_compose(name: str) -> Any:
+    """A compose file with what it includes, and each service with what it extends."""
+    found = read_yaml("compose", name)
+    for included in found.pop("include", ()):
+        for key, members in read_yaml("compose", included).items():
+            found[key] = members | found.get(key, {})
+    for service in found["services"].values():
+        _extend(service)
+    return found
 
-    assert from_mapping(document | {"broker_id": "broker-1"}).super_user_roles == ("admin",)
+
+def _extend(service: dict[str, Any]) -> None:
+    extended = service.pop("extends", None)
+    if extended is None:
+        return
+    place = {"file": "common.yaml", "service": extended} if isinstance(extended, str) else extended
+    base = read_yaml("compose", place["file"])["services"][place["service"]]
+    _extend(base)
+    for key, value in base.items():
+        own = service.get(key)
+        if own is None:
+            service[key] = value
+        elif isinstance(value, list) and key != "command":
+            service[key] = value + own
+        elif isinstance(value, dict):
+            service[key] = value | own
+
+
+COMPOSE = {"compose.yaml": "sidecar.toml", "gates.yaml": "sidecar-with-gate.toml"}
+"""Each compose file, and its sidecars' configuration."""
+
+
+@pytest.mark.parametrize(("file", "enforced"), [("compose.yaml", "native"), ("gates.yaml", "gate")])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_sidecar_of_compose_has_a_configuration_for_its_broker(
+    file: str, enforced: str, number: int
+) -> None:
+    """As it reads it, with what it is told when it starts; the broker may be asked there."""
+    sidecar = read_compose(file)["services"][f"sidecar-{number}"]
+    mounted = f"./{COMPOSE[file]}:/etc/pulsar-quota/sidecar.toml:ro"
+    told = dict(each.split("=", 1) for each in sidecar["command"] if "=" in each)
+    text = (DEPLOY / "compose" / COMPOSE[file]).read_text(encoding="utf-8")
+
+    found = from_mapping(tomllib.loads(text) | told)
+    assert mounted in sidecar["volumes"]
+    assert found.super_user_roles == ("admin",)
+    assert found.broker_id == f"broker-{number}"
+    assert found.enforcement_path == enforced
+    host = f"broker-{number}" if enforced == "native" else "127.0.0.1"
+    assert found.broker_web_url == f"http://{host}:8080"
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_sidecar_of_compose_stands_beside_its_broker(number: int) -> None:
-    """Both use a network that outlives either; it is told the broker's id, and can write nowhere."""
-    services = read_yaml("compose", "compose.yaml")["services"]
+def test_a_gate_of_compose_stands_beside_its_broker(number: int) -> None:
+    """Both use a network that outlives either, and have the broker's name and the sidecar's there."""
+    services = read_compose("gates.yaml")["services"]
     sidecar, broker = services[f"sidecar-{number}"], services[f"broker-{number}"]
     pod = services[f"pod-{number}"]
 
     assert sidecar["network_mode"] == broker["network_mode"] == f"service:pod-{number}"
     assert pod["hostname"] == f"broker-{number}"
-    assert pod["networks"]["default"]["aliases"] == [f"broker-{number}"]
-    assert sidecar["command"][-1] == f"broker_id=broker-{number}"
+    assert pod["networks"]["default"]["aliases"] == [f"broker-{number}", f"sidecar-{number}"]
+
+
+def test_a_native_broker_of_compose_reads_entries() -> None:
+    """It has the two lines that `doctor --native` asks for, and the name that its sidecar is told."""
+    services = read_compose("compose.yaml")["services"]
+    for number in (1, 2, 3):
+        broker = services[f"broker-{number}"]
+        lines = broker["environment"]
+        assert broker["hostname"] == lines["advertisedAddress"] == f"broker-{number}"
+        for line in doctor_native.LINES:
+            key, _, value = line.partition("=")
+            assert lines[f"PULSAR_PREFIX_{key}"] == value
+
+
+@pytest.mark.parametrize("file", COMPOSE)
+def test_a_sidecar_of_compose_has_the_time_to_drain_and_no_rights(file: str) -> None:
+    """Docker kills what has not ended in time, 10 s unless told."""
+    document = tomllib.loads((DEPLOY / "compose" / COMPOSE[file]).read_text(encoding="utf-8"))
+    sidecar = read_compose(file)["services"]["sidecar-1"]
+
+    grace = sidecar["stop_grace_period"]
+    assert grace.endswith("s")
+    assert float(grace[:-1]) > from_mapping(document).drain_timeout_seconds
     assert sidecar["read_only"] is True
     assert sidecar["cap_drop"] == ["ALL"]
 
 
-def test_a_sidecar_of_compose_has_the_time_to_drain() -> None:
-    """Docker kills what has not ended in time, 10 s unless told."""
-    document = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
-    services = read_yaml("compose", "compose.yaml")["services"]
-
-    grace = services["sidecar-1"]["stop_grace_period"]
-    assert grace.endswith("s")
-    assert float(grace[:-1]) > from_mapping(document).drain_timeout_seconds
-
-
-def test_compose_names_nothing_that_is_not_there() -> None:
+@pytest.mark.parametrize("file", COMPOSE)
+def test_compose_names_nothing_that_is_not_there(file: str) -> None:
     """Every file that is mounted exists, every volume is declared, every image has a version."""
-    compose = read_yaml("compose", "compose.yaml")
+    compose = read_compose(file)
     for service in compose["services"].values():
         for mount in service.get("volumes", ()):
             source = mount.partition(":")[0]
@@ -206,13 +264,14 @@ def test_compose_names_nothing_that_is_not_there() -> None:
         assert set(service.get("depends_on", ())) <= set(compose["services"])
 
 
-def test_compose_and_prometheus_agree_on_the_ports() -> None:
-    """Prometheus asks each broker's network for the admin port, with a token."""
+@pytest.mark.parametrize("configuration", COMPOSE.values())
+def test_compose_and_prometheus_agree_on_the_ports(configuration: str) -> None:
+    """Prometheus asks each sidecar for the admin port, with a token."""
     (job,) = read_yaml("compose", "prometheus.yml")["scrape_configs"]
-    document = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
+    document = tomllib.loads((DEPLOY / "compose" / configuration).read_text(encoding="utf-8"))
     port = document["admin_listen"].rpartition(":")[2]
 
-    assert job["static_configs"][0]["targets"] == [f"broker-{n}:{port}" for n in (1, 2, 3)]
+    assert job["static_configs"][0]["targets"] == [f"sidecar-{n}:{port}" for n in (1, 2, 3)]
 
 
 def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody() -> None:
