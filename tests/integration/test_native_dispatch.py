@@ -2,133 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-import pulsar
 import pytest
 
 from coordinator.native.engine.rate_policy import DISPATCH
 from deploy.local.topics import path_of
+from tests.integration.native_clients import WINDOW_S, NativeClients, client_of
 from tests.integration.native_world import Native, opened
-from tests.integration.sliding import Counted, sliding
 from tests.integration.world import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
-LIMIT = 600
+LIMIT, _GUARANTEE = 600, 400
 NAMESPACE = "native/sent"
 BACKLOG = 30_000
-WINDOW_S = 10
-SET = {
-    "dispatchThrottlingRateInMsg": 50,
-    "dispatchThrottlingRateInByte": -1,
-    "relativeToPublishRate": False,
-    "ratePeriodInSecond": 1,
-}
-"""A rate that an operator has set."""
+SET = 50
+"""A rate that an operator has set, and one that a tenant has."""
+
+HIGH = 100_000
 
 
-class Sent:
-    """A namespace with a limit of dispatch, and what each of its topics' consumers were sent.
-
-    Args:
-        native: the brokers and their sidecars.
-        client: a stock client.
-    """
-
-    def __init__(self, native: Native, client: pulsar.Client) -> None:
-        self.native, self.client = native, client
-        self.received = 0
-        self.by_broker: dict[str, str] = {}
+class Sent(NativeClients):
+    """A namespace with a limit of dispatch, and its clients."""
 
     def limit(self, messages: int) -> None:
         """Limit the group to this number per second."""
         self.native.api("PUT", "/admin/v2/resourcegroups/sent", {"dispatchRateInMsgs": messages})
 
-    def fill(self, topics: Sequence[str], messages: int, batch: int = 1) -> None:
-        """Give a subscription of each topic a backlog."""
-        producers = []
-        for topic in topics:
-            self._subscribe(topic).close()
-            producers.append(
-                self.client.create_producer(
-                    topic,
-                    batching_enabled=batch > 1,
-                    batching_max_messages=max(2, batch),
-                    batching_max_publish_delay_ms=1_000,
-                    block_if_queue_full=True,
-                )
-            )
-        for _ in range(messages):
-            for producer in producers:
-                producer.send_async(bytes(100), lambda *_: None)
-        for producer in producers:
-            producer.flush()
-            producer.close()
-
-    @contextmanager
-    def consumed(self, *topics: str) -> Iterator[None]:
-        """A consumer of each topic, which acknowledges all that it gets."""
-        consumers = [self._subscribe(topic, message_listener=self._take) for topic in topics]
-        try:
-            yield
-        finally:
-            for consumer in consumers:
-                consumer.close()
-
-    def rate_of(self, owner: str) -> Any:
-        """The dispatch rate of a topic or namespace in Pulsar; None is none."""
-        found = self.native.topics.ask("GET", f"{_admin_path(owner)}/dispatchRate")
-        return json.loads(found) if found else None
-
-    def set_rate(self, owner: str, rate: Mapping[str, object]) -> None:
-        """Set it, as an operator."""
-        self.native.topics.ask("POST", f"{_admin_path(owner)}/dispatchRate", rate)
-
-    def comes_to(self, wanted: dict[str, float], within: float) -> None:
-        """Wait until each topic's consumers are sent messages at this rate, over ten seconds."""
-        give_up_s = time.monotonic() + 120.0
-        for found in sliding(lambda: self._counted(list(wanted)), WINDOW_S, 1.0):
-            if all(abs(found[topic] - rate) <= within * rate for topic, rate in wanted.items()):
-                return
-            assert time.monotonic() < give_up_s, f"{found} is not {wanted}"
-
-    def sum_of(self, topics: Sequence[str], seconds: float) -> float:
-        """Return what the consumers of all these topics together are sent per second."""
-        before = self._counted(topics)
-        time.sleep(seconds)
-        after = self._counted(topics)
-        return sum(
-            (after[topic][0] - before[topic][0]) / (after[topic][1] - before[topic][1])
-            for topic in topics
-        )
-
-    def _counted(self, topics: Sequence[str]) -> Counted:
-        found = {}
-        for topic in topics:
-            asked_s = time.monotonic()
-            count = self.native.topics.counters(topic).messages_out
-            found[topic] = count, (asked_s + time.monotonic()) / 2
-        return found
-
-    def _subscribe(self, topic: str, **more: Any) -> pulsar.Consumer:
-        kind = pulsar.ConsumerType.Shared
-        return self.client.subscribe(topic, "s", consumer_type=kind, **more)
-
-    def _take(self, consumer: Any, message: Any) -> None:
-        with suppress(pulsar.PulsarException):
-            consumer.acknowledge(message)
-            self.received += 1
-
-
-def _admin_path(owner: str) -> str:
-    """The path of a topic or a namespace."""
-    return f"/admin/v2/{path_of(owner) if '://' in owner else f'namespaces/{owner}'}"
+    def comes_to(self, wanted: Mapping[str, float], within: float) -> None:
+        """Wait until each topic's consumers are sent messages at this rate."""
+        self.rates_come_to(wanted, DISPATCH, within)
 
 
 @pytest.fixture(scope="module")
@@ -144,12 +50,10 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
 @pytest.fixture
 def sent(native: Native) -> Iterator[Sent]:
     """The limited namespace."""
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(native.service_url("broker-1"), logger=quiet)
-    found = Sent(native, client)
-    found.limit(LIMIT)
-    yield found
-    client.close()
+    with client_of(native) as client:
+        found = Sent(native, client)
+        found.limit(LIMIT)
+        yield found
 
 
 def test_a_dispatch_limit_is_shared_by_brokers_and_follows_consumers(sent: Sent) -> None:
@@ -166,7 +70,10 @@ def test_a_dispatch_limit_is_shared_by_brokers_and_follows_consumers(sent: Sent)
             sent.comes_to(dict.fromkeys(topics, LIMIT / 6), within=0.03)
         sent.limit(LIMIT)
         sent.comes_to(dict.fromkeys(topics[:2], LIMIT / 2), within=0.03)
-    eventually(lambda: [sent.rate_of(topic) for topic in topics] == [None] * 3, "no rate is left")
+    eventually(
+        lambda: [sent.policy_of(topic, DISPATCH) for topic in topics] == [None] * 3,
+        "no rate is left",
+    )
 
 
 def test_a_backlog_is_drained_without_loss(sent: Sent) -> None:
@@ -192,10 +99,42 @@ def test_partitions_of_a_topic_and_batches_are_held(sent: Sent) -> None:
     sent.fill(partitions, 15_000, batch=5)
     with sent.consumed(topic):
         deadline = time.monotonic() + 90
-        seen = [sent.sum_of(partitions, 2 * WINDOW_S)]
+        seen = [sent.rate(partitions, DISPATCH, 2 * WINDOW_S)]
         while not LIMIT * 0.9 <= seen[-1] <= LIMIT * 1.05 and time.monotonic() < deadline:
-            seen.append(sent.sum_of(partitions, 2 * WINDOW_S))
+            seen.append(sent.rate(partitions, DISPATCH, 2 * WINDOW_S))
         assert LIMIT * 0.9 <= seen[-1] <= LIMIT * 1.05, seen
+
+
+@pytest.fixture
+def depot(sent: Sent) -> Iterator[Sent]:
+    """A tree of two groups with a limit of dispatch, each with a namespace."""
+    api, groups = sent.native.api, "/admin/v2/resourcegroups"
+    api("PUT", f"{groups}/depot", {"dispatchRateInMsgs": LIMIT})
+    api("PUT", f"{groups}/bulk", {"parent": "depot"})
+    api("PUT", f"{groups}/mail", {"parent": "depot", "dispatchGuaranteeInMsgs": _GUARANTEE})
+    for group in ("bulk", "mail"):
+        sent.native.topics.create_namespace(f"native/{group}", 12)
+        api("POST", f"/admin/v2/namespaces/native/{group}/resourcegroup/{group}")
+    yield sent
+    for group in ("bulk", "mail"):
+        api("DELETE", f"/admin/v2/namespaces/native/{group}/resourcegroup")
+        api("DELETE", f"{groups}/{group}")
+    api("DELETE", f"{groups}/depot")
+
+
+def test_an_idle_guarantee_of_dispatch_is_borrowed_and_claimed_back(depot: Sent) -> None:
+    """What the guarantee leaves is halved; the borrower's two brokers share its half."""
+    of_broker = depot.native.topics.one_for_each_broker
+    bulk = of_broker("native/bulk", "t", "persistent")
+    mail = of_broker("native/mail", "t", "persistent")["broker-3"]
+    borrowers = [bulk["broker-1"], bulk["broker-2"]]
+    depot.fill([*borrowers, mail], BACKLOG)
+    with depot.consumed(*borrowers):
+        depot.comes_to(dict.fromkeys(borrowers, LIMIT / 2), within=0.05)
+        with depot.consumed(mail):
+            claimed = _GUARANTEE + (LIMIT - _GUARANTEE) / 2
+            each = (LIMIT - claimed) / 2
+            depot.comes_to({mail: claimed, **dict.fromkeys(borrowers, each)}, within=0.05)
 
 
 def test_a_topic_that_moves_keeps_to_the_limit(sent: Sent) -> None:
@@ -215,14 +154,14 @@ def test_a_tenant_that_changes_rates_and_texts_gets_no_more(sent: Sent) -> None:
     sent.fill([lifted, other], BACKLOG)
     with sent.consumed(lifted, other):
         sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
-        sent.set_rate(lifted, SET | {"dispatchThrottlingRateInMsg": 100_000})
+        sent.set_policy(lifted, DISPATCH, HIGH)
         for owner in (NAMESPACE, other):
-            path = f"{_admin_path(owner)}/properties"
-            sent.native.topics.ask("PUT", path, {DISPATCH.kept_as: "[no rate"})
+            sent.spoil_kept(owner, DISPATCH)
         sent.comes_to({lifted: LIMIT / 2, other: LIMIT / 2}, within=0.05)
-    eventually(lambda: sent.rate_of(other) is None, "no rate is left")
-    set_meanwhile = SET | {"dispatchThrottlingRateInMsg": 100_000}
-    eventually(lambda: sent.rate_of(lifted) == set_meanwhile, "the tenant's own rate is back")
+    eventually(lambda: sent.policy_of(other, DISPATCH) is None, "no rate is left")
+    eventually(
+        lambda: sent.policy_of(lifted, DISPATCH)[DISPATCH.messages] == HIGH, "the tenant's is back"
+    )
 
 
 def test_what_an_operator_has_set_is_kept_and_comes_back(sent: Sent) -> None:
@@ -231,22 +170,22 @@ def test_what_an_operator_has_set_is_kept_and_comes_back(sent: Sent) -> None:
     own, other = topics["broker-1"], topics["broker-2"]
     sent.fill([own], BACKLOG // 5)
     sent.fill([other], 3 * BACKLOG)
-    sent.set_rate(own, SET)
+    sent.set_policy(own, DISPATCH, SET)
     with sent.consumed(own, other):
-        sent.comes_to({own: 50, other: LIMIT - 50}, within=0.05)
+        sent.comes_to({own: SET, other: LIMIT - SET}, within=0.05)
         sent.native.sidecars.end("broker-1", signal.SIGKILL)
         sent.native.sidecars.end("broker-2", signal.SIGKILL)
         sent.native.sidecars.start("broker-1")
         sent.native.sidecars.start("broker-2")
-        sent.comes_to({own: 50, other: LIMIT - 50}, within=0.05)
+        sent.comes_to({own: SET, other: LIMIT - SET}, within=0.05)
         sent.native.sidecars.stop()
         try:
             off = sent.native.off()
             assert off.returncode == 0, off.stderr
             assert f"{NAMESPACE}: 3 rates given back" in off.stdout
-            assert sent.rate_of(own) == SET
-            assert sent.rate_of(other) is None
-            assert sent.rate_of(NAMESPACE) is None
+            assert sent.policy_of(own, DISPATCH)[DISPATCH.messages] == SET
+            assert sent.policy_of(other, DISPATCH) is None
+            assert sent.policy_of(NAMESPACE, DISPATCH) is None
         finally:
             sent.native.sidecars.start()
-    sent.set_rate(own, SET | {"dispatchThrottlingRateInMsg": -1})
+    sent.set_policy(own, DISPATCH, -1)
