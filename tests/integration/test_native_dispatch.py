@@ -123,7 +123,7 @@ def depot(sent: Sent) -> Iterator[Sent]:
 
 
 def test_an_idle_guarantee_of_dispatch_is_borrowed_and_claimed_back(depot: Sent) -> None:
-    """What the guarantee leaves is halved; the borrower's two brokers share its half."""
+    """The borrower's two brokers share half of what the guarantee leaves."""
     of_broker = depot.native.topics.one_for_each_broker
     bulk = of_broker("native/bulk", "t", "persistent")
     mail = of_broker("native/mail", "t", "persistent")["broker-3"]
