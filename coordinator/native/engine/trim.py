@@ -41,6 +41,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 LEAST_PERMILLE: Final = 700
 WHOLE: Final = 1000
 MOST_PERMILLE: Final = 1010
+"""The bounds of the factor, and the factor of a broker that admits its limit."""
 
 _LOSS_MOST_PERMILLE: Final = 20
 _LOSS_STEP_PERMILLE: Final = 5
@@ -100,19 +101,26 @@ class Trim:
         if asked * _NOISE_PERMILLE < _NOISE * WHOLE:
             return
         over_permille = round(self._admitted * WHOLE / asked) - WHOLE
-        if self.permille >= WHOLE and -_LOSS_MOST_PERMILLE <= over_permille <= _NOISE_PERMILLE:
-            if not self._are_beginnings_known():
-                self.unsettle()
-            elif asked >= _EXACT:
-                step = max(-_LOSS_STEP_PERMILLE, min(_LOSS_STEP_PERMILLE, over_permille))
-                self.permille = max(WHOLE, min(MOST_PERMILLE, self.permille - step))
-                self.unsettle()
-            return
+        is_little = -_LOSS_MOST_PERMILLE <= over_permille <= _NOISE_PERMILLE
+        if self.permille < WHOLE or not is_little:
+            self._take_out(over_permille)
+        elif self._are_beginnings_known():
+            if asked < _EXACT:
+                return  # the measurement goes on
+            self._make_up(over_permille)
+        self.unsettle()
+
+    def _take_out(self, over_permille: int) -> None:
+        """Take an excess out, or put back what was taken out for one."""
         if over_permille < 0 or over_permille > _NOISE_PERMILLE:
             step = max(-_STEP_PERMILLE, min(_STEP_PERMILLE, over_permille))
             most = max(WHOLE, self.permille)
             self.permille = max(LEAST_PERMILLE, min(most, self.permille - step))
-        self.unsettle()
+
+    def _make_up(self, over_permille: int) -> None:
+        """Make up for what is lost, as far as it still is."""
+        step = max(-_LOSS_STEP_PERMILLE, min(_LOSS_STEP_PERMILLE, over_permille))
+        self.permille = max(WHOLE, min(MOST_PERMILLE, self.permille - step))
 
     def _seen(self, admitted: int, limit: int, elapsed_ns: int) -> int:
         """Return how many intervals began in the time of a poll: the full buckets that it counted."""

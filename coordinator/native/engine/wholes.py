@@ -30,11 +30,10 @@ class Wholes:
 
     def __init__(self, margin_permille: int, headroom_permille: int) -> None:
         self.record_permille = WHOLE + margin_permille
-        self._headroom_permille = WHOLE + headroom_permille
-        if (
-            headroom_permille
-        ):  # for what makes up for losses, of a limit that has used the rest up, too
-            self._headroom_permille = self._headroom_permille * MOST_PERMILLE // WHOLE
+        #: With room for what makes up for losses (trim.py), also of a limit that takes all headroom.
+        self._headroom_permille = (
+            (WHOLE + headroom_permille) * MOST_PERMILLE // WHOLE if headroom_permille else WHOLE
+        )
         #: Whether brokers read entries; the rest keeps no headroom at one that does not.
         self.are_read = True
         self._limits: dict[str, Rates] = {}
