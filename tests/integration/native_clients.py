@@ -14,9 +14,7 @@ import pulsar
 from coordinator.native.engine.rate_policy import PUBLISH, RatePolicy
 from deploy.local.topics import path_of
 from tests.integration.native_world import Native
-from tests.integration.sliding import Counted, sliding
-
-WINDOW_S = 10
+from tests.integration.sliding import WINDOW_S, Counted, come_to
 
 
 class NativeClients:
@@ -105,11 +103,7 @@ class NativeClients:
 
     def rates_come_to(self, wanted: Mapping[str, float], policy: RatePolicy, within: float) -> None:
         """Wait until these rates pass each of these topics, over ten seconds that begin at any one."""
-        give_up_s = time.monotonic() + 120.0
-        for found in sliding(lambda: self._counted(list(wanted), policy), WINDOW_S, 1.0):
-            if all(abs(found[topic] - rate) <= within * rate for topic, rate in wanted.items()):
-                return
-            assert time.monotonic() < give_up_s, f"{found} is not {wanted}"
+        come_to(lambda: self._counted(list(wanted), policy), wanted, within)
 
     def sent_to(self, topic: str, name: str) -> int:
         """The messages that a subscription's consumers were sent, by the broker's counter."""

@@ -23,7 +23,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.topics import Topics
-from tests.integration.sliding import Counted, sliding
+from tests.integration.sliding import WINDOW_S, Counted, come_to
 from tests.pulsar_version import pulsar_version
 
 LIMIT = 3_000
@@ -31,8 +31,6 @@ RECORD = LIMIT * MOST_PERMILLE // WHOLE
 """Half of the limit, as brokers start each interval with a full bucket; doubled for headroom."""
 
 NAMESPACE = "native/orders"
-
-_WINDOW_S = 10
 
 
 class Native:
@@ -174,20 +172,14 @@ class Native:
         wanted: Mapping[str, float],
         within: float,
         *,
-        window_s: int = _WINDOW_S,
+        window_s: int = WINDOW_S,
         timeout_s: float = 120.0,
     ) -> dict[str, float]:
         """Wait until the brokers pass these rates for some seconds, which may begin at any one.
 
         A machine that stands still for a moment takes the load away from a broker. Return the rates.
         """
-        deadline = time.monotonic() + timeout_s
-        windows = sliding(self._counted, window_s, 1.0)
-        while True:
-            found = next(windows)
-            if all(abs(found[name] - rate) <= within * rate for name, rate in wanted.items()):
-                return found
-            assert time.monotonic() < deadline, f"{found} is not {wanted}"
+        return come_to(self._counted, wanted, within, window_s=window_s, timeout_s=timeout_s)
 
     def _counted(self) -> Counted:
         asked_s = time.monotonic()

@@ -12,8 +12,9 @@ import pytest
 
 from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, RatePolicy
 from deploy.local.topics import path_of
-from tests.integration.native_clients import WINDOW_S, NativeClients, client_of
+from tests.integration.native_clients import NativeClients, client_of
 from tests.integration.native_world import Native, opened
+from tests.integration.sliding import WINDOW_S
 from tests.integration.world import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
