@@ -26,18 +26,26 @@ parts                 local limits of groups -> parts of native groups, so that 
 table                 every broker's table, and the writers of its rows
 counting              the broker's counters, poll by poll
 pacing                from polls to the even counts that the core expects
-trim                  removes the excess of batches and many producers at each interval
+trim                  takes out what batches add, and makes up for what is lost as intervals end
+turns                 whole numbers in turn, whose mean is a small limit
+wholes                the limits of all brokers together, and the records that they need
 early                 topics that a broker which starts loads before it knows their group
 overflow              sees that more passes than the limiter would let
 rest                  the difference to the record, so that no quota is scaled up
 standing_in           the entries for brokers whose own sidecar does not write
 group                 one native group at this broker, with its pace and its trim
+owners                the names of what has a rate of its own in Pulsar
+rate_policy           Pulsar's policies of rates, and their form in its admin REST
 sent                  the rate at which each topic's consumers are sent messages
 topic_rates           a local limit of dispatch -> rates of topics, in few writes
 topic_policy          the bounds of one topic's rate: by its operator, and by other brokers' sidecars
 dispatch              all dispatch limits at this broker: floors, topics, partitions
-steering              all of these as one state, told the time
+topic_limits          the limits of single topics as policies, and which to look at now
+beyond, conditions    what no limiter of a broker holds, and what keeps the others from being exact
+steering              entries and records as one state, told the time
 actuator              the shell: topic, admin REST, counters; the gate's ports
+upkeep                the shell of records and attachments
 dispatching           the shell of dispatch: reads, keeps, writes and gives back rates
+topic_limiting        the shell of single topics' limits
 ====================  ==============================================================================
 """
