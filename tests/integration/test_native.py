@@ -191,6 +191,25 @@ def test_an_idle_guarantee_is_borrowed_and_claimed_back_without_gates(tree: Nati
             tree.comes_to({"broker-1": each, "broker-2": each, "broker-3": claimed}, within=0.05)
 
 
+def test_a_claimed_guarantee_is_back_within_three_intervals(tree: Native) -> None:
+    """Of three claims the second best; the two seconds after that show whether it is there."""
+    claimed = _GUARANTEE + (_SHARED - _GUARANTEE) / 2
+    with tree.load({"broker-1": _SHARED, "broker-2": _SHARED}):
+        found = sorted(_claimed_after(tree, 3.0) for _ in range(3))
+    assert found[1] >= 0.95 * claimed, found
+
+
+def _claimed_after(tree: Native, seconds: float) -> float:
+    """Return what the third broker's clients pass per second, this long after their first message."""
+    borrowed = _SHARED / 2
+    tree.comes_to({"broker-1": borrowed, "broker-2": borrowed, "broker-3": 0}, within=0.05)
+    before = tree.counts()["broker-3"]
+    with tree.load({"broker-3": 2 * _SHARED}):
+        eventually(lambda: tree.counts()["broker-3"] > before, "the first message has passed")
+        time.sleep(seconds)
+        return tree.rates(2.0)["broker-3"]
+
+
 def test_clients_past_the_gate_find_the_brokers_own_limiter(mixed: Native) -> None:
     """They pass no more than the margin above what the gate's clients may."""
     with mixed.load({_GATED: 2 * LIMIT}, past_gates=True):
