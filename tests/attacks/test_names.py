@@ -77,8 +77,11 @@ def hostile_topic(target: Target, number: int = 0) -> str:
 
 
 def opens_a_hostile_topic(client: RawClient, target: Target) -> bool:
-    """Whether one of some such topics falls to the attacked broker, and gets a producer there."""
-    for number in range(1, 40):
+    """Whether one of some such topics falls to the attacked broker, and gets a producer there.
+
+    That broker may own a single one of the namespace's dozen bundles, which few names can all miss.
+    """
+    for number in range(1, 400):
         topic = hostile_topic(target, number)
         client.ask(peer.command(23, (1, topic), (2, 2 * number)), {LOOKUP_RESPONSE})
         if client.open_producer(topic, number, 2 * number + 1):
