@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -59,8 +59,11 @@ _ACT_S: Final = 24.0
 _ACT_INTERVALS: Final = 4
 _ATTACHED_S: Final = 8.0
 _WITHOUT_WRITERS_S: Final = 60.0
-_COST_S: Final = 30.0
-_COST_SETTLES_S: Final = 15.0
+_COST_S: Final = 60.0
+_JAVA: Final = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
+"""For the broker with 10,000 topics; its metrics alone are larger than the launcher's least."""
+
+_COST_SETTLES_S: Final = 30.0
 _GROUP: Final = "native"
 
 
@@ -84,7 +87,11 @@ _LOADS: Final[Mapping[str, _Kind]] = {
 
 @contextmanager
 def _running(
-    interval_s: int, brokers: int = 3, *, steered: bool = True
+    interval_s: int,
+    brokers: int = 3,
+    *,
+    steered: bool = True,
+    broker_java_options: Sequence[str] = (),
 ) -> Iterator[tuple[Cluster, Sidecars | None]]:
     """A cluster with a group for the tenant's namespaces, made by a sidecar or by Pulsar's own REST."""
     with ExitStack() as stack:
@@ -95,6 +102,7 @@ def _running(
             brokers=brokers,
             own_resource_groups=True,
             resource_group_interval_s=interval_s,
+            broker_java_options=broker_java_options,
         )
         cluster = stack.enter_context(Cluster.start(options))
         topics = Topics(cluster.brokers)
@@ -247,11 +255,11 @@ def cost() -> Iterator[Figure]:
     peers = {"Pulsar alone, 60 s": alone, "Pulsar alone, 1 s": fast}
     yield Figure("native/cost/broker", steered, "of a processor", "lower", peers, about=about)
     yield Figure(
-        "native/cost/ratio",
-        steered / alone,
-        "of a broker alone at 60 s",
+        "native/cost/beyond",
+        steered - fast,
+        "of a processor beyond Pulsar alone",
         "lower",
-        {"Pulsar alone, 1 s": fast / alone},
+        target=0.03,
         about=about,
     )
     yield Figure("native/cost/sidecar", sidecar, "of a processor", "lower", about=about)
@@ -259,7 +267,10 @@ def cost() -> Iterator[Figure]:
 
 def _busy(interval_s: int, *, steered: bool) -> tuple[float, float]:
     """The parts of a processor that a broker and its sidecar take; 0 for one that is not there."""
-    with _running(interval_s, brokers=1, steered=steered) as (cluster, sidecars):
+    with _running(interval_s, brokers=1, steered=steered, broker_java_options=_JAVA) as (
+        cluster,
+        sidecars,
+    ):
         (broker,) = cluster.brokers
         topic = f"non-persistent://{_GROUP}/unbatched/many"
         url = f"{broker.web_url}/admin/v2/{topic.replace('://', '/')}/partitions"

@@ -1,6 +1,7 @@
 """Enforcement by the broker's own limiters, steered; nothing stands in the data path.
 
-*Publishing* is held by the limiter of resource groups, *dispatch* by the dispatch rates of topics.
+*Publishing* is held by the limiter of resource groups, *dispatch* by the dispatch rates of topics. Topics'
+publish rates pass evenly, but each write of one lets a second of it pass at once (docs/native.md).
 
 Pulsar's brokers split a resource group's limit by the usage that each of them last reported::
 
@@ -25,6 +26,7 @@ sets                  the groups that a namespace counts against, and one native
 parts                 local limits of groups -> parts of native groups, so that every limit holds
 table                 every broker's table, and the writers of its rows
 counting              the broker's counters, poll by poll
+poll_pace             the time from one poll to the next
 pacing                from polls to the even counts that the core expects
 trim                  takes out what batches add, and makes up for what is lost as intervals end
 turns                 whole numbers in turn, whose mean is a small limit

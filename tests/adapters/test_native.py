@@ -63,6 +63,37 @@ async def test_counters_are_read_in_whatever_pieces_they_arrive() -> None:
     assert found[""] == TopicCount("t/whole", "", 12)
 
 
+class Connection:
+    """The two ends of an answer's connection; `network_stream` of httpx."""
+
+    def __init__(self, here: str, there: str) -> None:
+        self._ends = {"client_addr": (here, 40_000), "server_addr": (there, 8080)}
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        """One of them."""
+        return self._ends[name]
+
+
+@pytest.mark.parametrize(
+    ("there", "second"), [("10.0.0.1", "identity"), ("10.0.0.2", "gzip"), (None, "gzip")]
+)
+async def test_a_broker_on_this_host_is_asked_not_to_compress(
+    there: str | None, second: str
+) -> None:
+    """From the second reading on, as the first tells where it is; one elsewhere goes on compressing."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.headers["Accept-Encoding"].partition(",")[0])
+        ends = {} if there is None else {"network_stream": Connection("10.0.0.1", there)}
+        return httpx.Response(200, content=METRICS, extensions=ends)
+
+    async with MetricsCounters("http://b", transport=httpx.MockTransport(answer)) as counters:
+        readings = [await counters.read() for _ in range(2)]
+    assert asked == ["gzip", second]
+    assert readings[0] == readings[1]
+
+
 async def test_a_subscription_is_counted_once_more_by_itself() -> None:
     """With its own consumers; topics count all of theirs as before, and others are not told apart."""
     text = METRICS + b"".join(

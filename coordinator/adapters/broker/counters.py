@@ -2,9 +2,12 @@
 
 ``/metrics`` is the one answer that has the live counters of every topic at once: ``/broker-stats/topics``
 is as old as ``statsUpdateFrequencyInSecs``, and ``.../stats`` is one request per topic. It is parsed as
-it arrives and never held as a whole: with 10,000 topics it is some 50 MB. Without
+it arrives and never held as a whole: with 10,000 topics it is some 90 MB. Without
 ``exposeTopicLevelMetricsInPrometheus`` it lists namespaces only, which is enough; but throttled
 publishing is unknown then.
+
+A broker on this host is asked not to compress it: for 10,000 topics that takes 0.37 s of a processor of
+4.2.4, and 0.60 s with compression, which makes 2.4 MB of it.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ _PASSED: Final = Lines(
 )
 _STARTED: Final = Lines("process_start_time_seconds")
 _LABEL: Final = label_pattern(("namespace", "topic", "partition", "subscription", "consumer_name"))
+_UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 _UNCOUNTED_MAX: Final = 100
 """Namespaces with lines that cannot be read, of which a reading tells."""
 _NOT_PARTITIONED: Final = "-1"
@@ -77,6 +81,7 @@ class MetricsCounters(WebServiceClient):
         timeout_s = _PASSED_TIMEOUT_S if passed_only else _TIMEOUT_S
         super().__init__(web_service_url, "", token=token, timeout_s=timeout_s, transport=transport)
         self._lines = _PASSED if passed_only else _ALL
+        self._headers: dict[str, str] = {}
 
     async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:
         """See `BrokerCounters`."""
@@ -86,11 +91,12 @@ class MetricsCounters(WebServiceClient):
         started_s: float | None = None
         tail = b""
         try:
-            async with self._client.stream("GET", "/metrics/") as answer:
+            async with self._client.stream("GET", "/metrics/", headers=self._headers) as answer:
                 if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                     raise Refused(f"GET /metrics/ answered {answer.status_code}")
                 if answer.status_code != httpx.codes.OK:
                     raise BrokerUnreachable(f"GET /metrics/ answered {answer.status_code}")
+                self._headers = _UNCOMPRESSED if _is_of_this_host(answer) else {}
                 async for chunk in answer.aiter_bytes(65_536):
                     lines, _, tail = (tail + chunk).rpartition(b"\n")
                     add_lines(lines, sums, uncounted, lines_read, subscriptions)
@@ -100,6 +106,16 @@ class MetricsCounters(WebServiceClient):
         add_lines(tail, sums, uncounted, lines_read, subscriptions)
         topics = tuple(_count(key, found) for key, found in sums.items())
         return CounterReading(topics, started_s or _started_in(tail), frozenset(uncounted))
+
+
+def _is_of_this_host(answer: httpx.Response) -> bool:
+    """Return whether both ends of an answer's connection have the same address."""
+    stream = answer.extensions.get("network_stream")
+    ends = [
+        stream.get_extra_info(f"{side}_addr") if stream else None for side in ("client", "server")
+    ]
+    here, there = (end[0] if end else None for end in ends)
+    return here is not None and here == there
 
 
 def _started_in(text: bytes) -> float | None:

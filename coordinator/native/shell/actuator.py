@@ -437,6 +437,7 @@ class NativeActuator(WithoutGate):
     def _heard(self, said: Statement) -> None:
         if said.broker == self._steering.own_url and not said.sidecar:
             self._seen.skew_ns = said.skew_ns
+            self._polling.heard(said)
         if self._steering.take(said, self._clock.now_ns()):
             self._due.set()
 

@@ -1,15 +1,14 @@
 """The broker's counters, read again and again: what was published, and who is connected.
 
-A poll takes the broker some milliseconds of processor, more with more topics. So polls are so far apart
-that they take at most `_COST` of the time, between `native_poll_seconds` and `_POLL_MAX_S`.
+Polls are as far apart as engine/poll_pace.py says.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from contextlib import suppress
+from typing import Protocol
 
 import structlog
 
@@ -17,14 +16,13 @@ from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.counting import CounterBook
 from coordinator.native.engine.dispatch import DispatchSteering
+from coordinator.native.engine.entries import NOTHING
 from coordinator.native.engine.outside import OwnerCounters
+from coordinator.native.engine.poll_pace import PollPace
 from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.table import Statement
 from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.ports import BrokerUnreachable, Clock, PortError
-
-_COST: Final = 0.05
-_POLL_MAX_S: Final = 5.0
-_POLLS_JUDGED: Final = 8
 
 log = structlog.get_logger(__name__)
 
@@ -68,10 +66,12 @@ class Polling:
         self._limits = limits
         self._seen = seen
         self._clock = clock
-        self._least_s = self.every_s = least_s
+        self._pace = PollPace(least_s)
+        #: Set when there is news for the pace.
+        self._news = asyncio.Event()
+        self.is_wanted = least_s > 0
         self._book = CounterBook()
         self._polled_ns: int | None = None
-        self._took_s: deque[float] = deque(maxlen=_POLLS_JUDGED)
         self._connected: dict[str, tuple[int, int]] = {}
         #: When the broker's process started, as of the last poll; None before the first.
         self._started_s: float | None = None
@@ -87,9 +87,14 @@ class Polling:
         self.is_quiet = False
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether the counters are to be read at all."""
-        return self._least_s > 0
+    def every_s(self) -> float:
+        """The time from one poll to the next, in seconds."""
+        return self._pace.latest_s
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the next poll is to be taken soon."""
+        return self._pace.has_news
 
     @property
     def topics(self) -> int:
@@ -106,17 +111,31 @@ class Polling:
         connected = self._connected.values()
         return sum(each[0] for each in connected), sum(each[1] for each in connected)
 
+    def heard(self, said: Statement) -> None:
+        """Take a report of the own broker."""
+        is_new_use = any(
+            any(said.amounts.get(native.name, NOTHING)) and not native.count.messages
+            for native in self._steering.by_set.values()
+        )
+        self._pace.heard(said.producer, is_new_use=is_new_use)
+        if self.has_news:
+            self._news.set()
+
     async def run(self) -> None:
         """Poll for ever."""
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
+            self._news.clear()
+            self._pace.has_news = False
             await self.poll()
-            took_s = loop.time() - began_s
-            self._took_s.append(took_s)
-            # The shortest of several: a busy machine makes a poll long, but not expensive.
-            self.every_s = min(_POLL_MAX_S, max(self._least_s, min(self._took_s) / _COST))
-            await asyncio.sleep(max(0.0, self.every_s - took_s))
+            self._pace.took(loop.time() - began_s)
+            await asyncio.sleep(began_s + self._pace.soonest_s - loop.time())
+            if self.has_news:
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(began_s + self._pace.latest_s):
+                    await self._news.wait()
 
     async def poll(self) -> None:
         """Poll once; a broker that does not answer is asked again at the next poll."""
@@ -124,6 +143,7 @@ class Polling:
             await self._read()
             self._seen.counters_error = ""
         except PortError as error:
+            self._pace.failed()
             if str(error) != self._seen.counters_error:
                 log.warning("counters cannot be read", reason=str(error))
             self._seen.counters_error = str(error)
@@ -149,6 +169,12 @@ class Polling:
         self._limits.poll(reading.topics, elapsed_ns)
         connected = self._steering.count(found, elapsed_ns, now_ns)
         log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
+        self._pace.polled(
+            {home: each for home, each in found.items() if home in self._steering.homes.all},
+            connected,
+            elapsed_ns,
+            is_reported=not (self._limits.topics or self._dispatch.floors()),
+        )
         self._tell_participants(connected)
         self.polled()
         if self.is_quiet and self.resumed is not None:

@@ -259,6 +259,37 @@ async def test_a_broker_has_started_when_its_process_is_another_or_was_not_there
     assert expected == [False] * (len(answers) - 1) + [has_started]
 
 
+@pytest.mark.parametrize(
+    ("amounts", "passed", "is_due"),
+    [
+        ({"g": Amounts(5)}, 0, True),
+        ({"g": Amounts(5)}, 10, False),
+        ({"g": Amounts()}, 0, False),
+        ({"other": Amounts(5)}, 0, False),
+    ],
+)
+async def test_a_poll_is_due_once_a_broker_reports_use_of_a_group_that_had_none(
+    amounts: dict[str, Amounts], passed: int, *, is_due: bool
+) -> None:
+    """Of a group that is limited; more use of one that had some is seen at the next poll."""
+    world = World()
+    await world.after(0)
+    world.steering.count({"t/n": NamespaceCount(messages=passed)}, NANOS_PER_SECOND, 0)
+    polling = Polling(
+        Answers(10.0),
+        world.steering,
+        DispatchSteering(world.steering),
+        TopicLimitBook(),
+        world.seen,
+        world.clock,
+        0.5,
+    )
+    polling.heard(Statement("pulsar://a:6650", {}))
+    assert not polling.has_news
+    polling.heard(Statement("pulsar://a:6650", amounts))
+    assert polling.has_news is is_due
+
+
 async def test_the_second_waits_for_its_turn() -> None:
     """A sidecar that is no member writes nothing."""
     world, outsider = World(rank=1), World(rank=None)
