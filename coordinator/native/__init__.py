@@ -1,7 +1,7 @@
 """Enforcement by the broker's own limiters, steered; nothing stands in the data path.
 
-*Publishing* is held by the limiter of resource groups, *dispatch* by the dispatch rates of topics. Topics'
-publish rates pass evenly, but each write of one lets a second of it pass at once (docs/native.md).
+*Publishing* is held by the limiter of resource groups, *dispatch* by the dispatch rates of topics.
+Publish rates of topics pass evenly, but each write of one lets a second of it pass (docs/native.md).
 
 Pulsar's brokers split a resource group's limit by the usage that each of them last reported::
 

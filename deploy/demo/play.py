@@ -75,6 +75,8 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
             pulsar=chosen.pulsar,
             own_resource_groups=kind.own_resource_groups,
             resource_group_interval_s=kind.resource_group_interval_s,
+            # Three Javas that compile in full take both processors, and stand still in between.
+            quick=True,
         )
         cluster = stack.enter_context(Cluster.start(options))
         programs = Programs(directory)

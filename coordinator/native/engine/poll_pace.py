@@ -64,8 +64,6 @@ class PollPace:
         self._is_idle = False
         #: Of the broker's last own report.
         self._reporter = ""
-        #: Whether there was news since the last poll began.
-        self.has_news = False
 
     @property
     def soonest_s(self) -> float:
@@ -86,8 +84,8 @@ class PollPace:
         elapsed_ns: int,
         *,
         is_reported: bool,
-    ) -> None:
-        """Take what a poll found.
+    ) -> bool:
+        """Take what a poll found; tell whether it is news.
 
         Args:
             counts: of each home.
@@ -100,26 +98,22 @@ class PollPace:
             home: (each.messages + each.out_messages) * NANOS_PER_SECOND // max(1, elapsed_ns)
             for home, each in counts.items()
         }
-        self.has_news |= participants != self._participants or any(
+        self._is_idle = is_reported and not any(self._passed.values())
+        were, self._participants = self._participants, dict(participants)
+        return were != self._participants or any(
             _has_moved(before.get(home, 0), self._passed.get(home, 0))
             for home in before.keys() | self._passed.keys()
         )
-        self._participants = dict(participants)
-        self._is_idle = is_reported and not any(self._passed.values())
 
-    def failed(self) -> None:
-        """Take the news that the broker did not answer."""
-        self.has_news = True
-
-    def heard(self, reporter: str, *, is_new_use: bool) -> None:
-        """Take a report of the broker's own.
+    def heard(self, reporter: str, *, is_new_use: bool) -> bool:
+        """Take a report of the broker's own; tell whether it is news.
 
         Args:
             reporter: the name of its producer, another one for each process.
             is_new_use: whether a group is used that was not at the last poll.
         """
-        self.has_news |= is_new_use or reporter != self._reporter
-        self._reporter = reporter
+        before, self._reporter = self._reporter, reporter
+        return is_new_use or before != reporter
 
     def took(self, seconds: float) -> None:
         """Take how long a poll took, from its request to the last byte."""

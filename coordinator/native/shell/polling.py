@@ -67,8 +67,9 @@ class Polling:
         self._seen = seen
         self._clock = clock
         self._pace = PollPace(least_s)
-        #: Set when there is news for the pace.
+        #: Set when the next poll is to be taken soon.
         self._news = asyncio.Event()
+        #: Whether the counters are to be read at all.
         self.is_wanted = least_s > 0
         self._book = CounterBook()
         self._polled_ns: int | None = None
@@ -94,7 +95,7 @@ class Polling:
     @property
     def has_news(self) -> bool:
         """Whether the next poll is to be taken soon."""
-        return self._pace.has_news
+        return self._news.is_set()
 
     @property
     def topics(self) -> int:
@@ -117,8 +118,7 @@ class Polling:
             any(said.amounts.get(native.name, NOTHING)) and not native.count.messages
             for native in self._steering.by_set.values()
         )
-        self._pace.heard(said.producer, is_new_use=is_new_use)
-        if self.has_news:
+        if self._pace.heard(said.producer, is_new_use=is_new_use):
             self._news.set()
 
     async def run(self) -> None:
@@ -127,12 +127,9 @@ class Polling:
         while True:
             began_s = loop.time()
             self._news.clear()
-            self._pace.has_news = False
             await self.poll()
             self._pace.took(loop.time() - began_s)
             await asyncio.sleep(began_s + self._pace.soonest_s - loop.time())
-            if self.has_news:
-                continue
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(began_s + self._pace.latest_s):
                     await self._news.wait()
@@ -143,7 +140,7 @@ class Polling:
             await self._read()
             self._seen.counters_error = ""
         except PortError as error:
-            self._pace.failed()
+            self._news.set()
             if str(error) != self._seen.counters_error:
                 log.warning("counters cannot be read", reason=str(error))
             self._seen.counters_error = str(error)
@@ -169,12 +166,13 @@ class Polling:
         self._limits.poll(reading.topics, elapsed_ns)
         connected = self._steering.count(found, elapsed_ns, now_ns)
         log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
-        self._pace.polled(
+        if self._pace.polled(
             {home: each for home, each in found.items() if home in self._steering.homes.all},
             connected,
             elapsed_ns,
             is_reported=not (self._limits.topics or self._dispatch.floors()),
-        )
+        ):
+            self._news.set()
         self._tell_participants(connected)
         self.polled()
         if self.is_quiet and self.resumed is not None:

@@ -15,11 +15,10 @@ OF_MANY_TOPICS_S = 0.6
 
 
 def paced(took_s: float = OF_MANY_TOPICS_S) -> PollPace:
-    """The pace after a first poll that took so long."""
+    """The pace after a first poll that took so long and found nothing."""
     pace = PollPace(LEAST_S)
     pace.took(took_s)
     polled(pace)
-    pace.has_news = False
     return pace
 
 
@@ -29,10 +28,10 @@ def polled(
     participants: Mapping[str, tuple[int, int]] | None = None,
     *,
     is_reported: bool = True,
-) -> None:
-    """A poll that found so many messages of the last second."""
+) -> bool:
+    """A poll that found so many messages of the last second; return whether that is news."""
     counts = {"t/n": NamespaceCount(messages=messages)}
-    pace.polled(counts, participants or {}, NANOS_PER_SECOND, is_reported=is_reported)
+    return pace.polled(counts, participants or {}, NANOS_PER_SECOND, is_reported=is_reported)
 
 
 @pytest.mark.parametrize(
@@ -83,50 +82,28 @@ def test_it_is_news_that_what_passes_has_moved_by_a_quarter(
     """Or that it ends; ten messages a second more or less are none."""
     pace = paced()
     polled(pace, before)
-    pace.has_news = False
-    polled(pace, now)
-    assert pace.has_news is has_news
+    assert polled(pace, now) is has_news
 
 
 def test_it_is_news_that_a_home_is_published_to_no_more() -> None:
     """A broker names no topic that it does not serve any more."""
     pace = paced()
     polled(pace, 1_000)
-    pace.has_news = False
-    pace.polled({}, {}, NANOS_PER_SECOND, is_reported=True)
-    assert pace.has_news
+    assert pace.polled({}, {}, NANOS_PER_SECOND, is_reported=True)
 
 
 def test_it_is_news_that_clients_come_or_go() -> None:
     """Whatever they do."""
     pace = paced()
     for participants, has_news in (({"g": (1, 0)}, True), ({"g": (1, 0)}, False), ({}, True)):
-        pace.has_news = False
-        polled(pace, participants=participants)
-        assert pace.has_news is has_news
-
-
-def test_it_is_news_that_the_broker_does_not_answer() -> None:
-    """As it may be starting anew."""
-    pace = paced()
-    pace.failed()
-    assert pace.has_news
+        assert polled(pace, participants=participants) is has_news
 
 
 def test_a_report_is_news_by_use_that_is_new_and_by_another_process() -> None:
     """All other reports of the same process are not."""
     pace = paced()
-    found = []
-    for reporter, is_new_use in (
-        ("a", False),
-        ("a", False),
-        ("a", True),
-        ("b", False),
-        ("b", False),
-    ):
-        pace.has_news = False
-        pace.heard(reporter, is_new_use=is_new_use)
-        found.append(pace.has_news)
+    reports = (("a", False), ("a", False), ("a", True), ("b", False), ("b", False))
+    found = [pace.heard(reporter, is_new_use=is_new_use) for reporter, is_new_use in reports]
     assert found == [True, False, True, True, False]
 
 
