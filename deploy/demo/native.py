@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from coordinator.adapters.pulsar.native_topic import TOPIC
 from deploy.demo.sidecars import SidecarCluster
-from deploy.demo.system import GROUP, NAMESPACE
+from deploy.demo.system import GROUP, SENT_GROUP, TENANT
 from deploy.demo.targets import NATIVE
 from deploy.local import rest
 
@@ -35,16 +35,25 @@ class NativeSidecars(SidecarCluster):
     def set_up(self, limit: int) -> dict[str, str]:
         """Wait as well until Pulsar has the group and the namespace is attached to it."""
         topics = super().set_up(limit)
-        self._wait(self._is_attached, "Pulsar does not know the attachment")
+        self._wait(
+            lambda: GROUP in self._policy(GROUP, "resourcegroup"), "Pulsar has no attachment"
+        )
         first, mortal, *_ = self.brokers.values()
         if self.topics.owner(TOPIC) == mortal:
             self.topics.move(TOPIC, first)
         return topics
 
-    def _is_attached(self) -> bool:
+    def limit_dispatch(self, limit: int) -> dict[str, str]:
+        """Wait as well until new topics of the namespace have a dispatch rate."""
+        topics = super().limit_dispatch(limit)
+        self._wait(lambda: bool(self._policy(SENT_GROUP, "dispatchRate")), "Topics have no rate")
+        return topics
+
+    def _policy(self, namespace: str, name: str) -> str:
+        """Return a policy of one of the demo's namespaces as Pulsar has it; empty is none."""
         first = next(iter(self.brokers.values()))
-        path = f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup"
-        return GROUP in rest.request("GET", f"{first.web_url}{path}")
+        path = f"/admin/v2/namespaces/{TENANT}/{namespace}/{name}"
+        return rest.request("GET", f"{first.web_url}{path}")
 
     def _serves(self, broker: str) -> bool:
         return self._is_ready(broker)

@@ -213,6 +213,11 @@ class DispatchSteering:
 
     # What is asked.
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether dispatch of any group is limited here."""
+        return bool(self._rates)
+
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces that count against any group."""
         return frozenset(self._steering.homes.namespaces)

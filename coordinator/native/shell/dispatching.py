@@ -5,8 +5,8 @@ What an operator has set is *kept* beside its topic or namespace before the firs
 done, the rate of a topic is a sidecar's: another one that finds it, as after the topic has moved, goes on
 from there.
 
-The floor of a namespace is set by the first member, or by the next one if it is still wrong two seconds
-later. Where a namespace is limited no more, all its topics and its default get their former rates back
+The floor of a namespace is set by the first member, at once where the namespace was not limited before,
+or by the next one if it is still wrong two seconds later. Where a namespace is limited no more, all its topics and its default get their former rates back
 in the same way.
 
 A topic's rate costs a request to its broker, and an event that each broker with topics of the namespace
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -83,6 +83,8 @@ class Dispatching:
         #: This sidecar's place among the members; None while it is no member.
         self.rank: int | None = None
         self._namespaces_ns = self._watched_ns = -_LOOKED_AT_AGAIN_NS
+        #: The namespaces that were limited when they were last looked at.
+        self._limited: frozenset[str] = frozenset()
         #: When each limited namespace was last found right, and since when one is wrong.
         self._right_ns: dict[str, int] = {}
         self._wrong_ns: dict[str, int] = {}
@@ -115,9 +117,11 @@ class Dispatching:
         if self._seen.facts is None or not self._seen.facts.topic_policies:
             return
         now_ns = self._clock.now_ns()
-        if now_ns - self._namespaces_ns >= _NAMESPACES_EVERY_NS:
-            self._namespaces_ns = now_ns
-            await self._look_at_namespaces(now_ns)
+        floors = self._dispatch.floors()
+        is_new = not self._limited.issuperset(floors)
+        if is_new or now_ns - self._namespaces_ns >= _NAMESPACES_EVERY_NS:
+            self._namespaces_ns, self._limited = now_ns, frozenset(floors)
+            await self._look_at_namespaces(floors, now_ns)
         if now_ns - self._watched_ns >= _WATCHED_EVERY_NS:
             self._watched_ns = now_ns
             await self._look_at_rates()
@@ -193,10 +197,10 @@ class Dispatching:
 
     # Namespaces.
 
-    async def _look_at_namespaces(self, now_ns: int) -> None:
+    async def _look_at_namespaces(self, floors: Mapping[str, PolicyRate], now_ns: int) -> None:
         if self._dispatch.has_floors is None:
+            self._limited = frozenset()
             return
-        floors = self._dispatch.floors()
         attached = self._dispatch.namespaces()
         self._free -= floors.keys()
         looked_at = [

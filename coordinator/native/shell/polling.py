@@ -170,7 +170,7 @@ class Polling:
             {home: each for home, each in found.items() if home in self._steering.homes.all},
             connected,
             elapsed_ns,
-            is_reported=not (self._limits.topics or self._dispatch.floors()),
+            is_reported=not (self._limits.topics or self._dispatch.is_limited),
         ):
             self._news.set()
         self._tell_participants(connected)

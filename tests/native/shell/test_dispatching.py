@@ -88,6 +88,16 @@ async def test_the_floor_of_a_namespace_is_set_by_the_first_member() -> None:
         assert world.policies.rates == {}
 
 
+async def test_a_namespace_that_is_limited_from_now_on_has_its_floor_at_once() -> None:
+    """Before a topic of it can send all of its backlog; others are looked at every two seconds."""
+    world = World()
+    world.policies.owners.add("t/m")
+    await world.sends(seconds=1)
+    world.steering.set_attachments(Attachments({}, {"t/n": "g", "t/m": "g"}))
+    await world.dispatching.step()
+    assert world.rate("t/m") == PolicyRate(10)
+
+
 async def test_a_floor_is_written_again_once_it_is_far_off() -> None:
     """A limit that is raised by half needs no write, one that is tripled does."""
     world = World()
