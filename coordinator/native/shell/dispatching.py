@@ -6,8 +6,8 @@ done, the rate of a topic is a sidecar's: another one that finds it, as after th
 from there.
 
 The floor of a namespace is set by the first member, at once where the namespace was not limited before,
-or by the next one if it is still wrong two seconds later. Where a namespace is limited no more, all its topics and its default get their former rates back
-in the same way.
+or by the next one if it is still wrong two seconds later. Where a namespace is limited no more, all its
+topics and its default get their former rates back in the same way.
 
 A topic's rate costs a request to its broker, and an event that each broker with topics of the namespace
 reads. So at most `_WRITES_PER_S` of a namespace are written in a second, falls first; rises of the same
