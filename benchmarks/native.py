@@ -52,8 +52,9 @@ _JOINER: Final = "broker-3"
 _SAMPLED_EVERY_S: Final = 0.05
 """A broker passes half of its part as its interval begins, which rarer samples would smear."""
 
-_WINDOW_MOST: Final = 0.25
-"""By arithmetic, of two brokers: a window over two beginnings of an interval has half a part too much."""
+_WINDOW_MOST: Final = 0.5
+"""By arithmetic: a window over two beginnings of an interval has half a part too much. Of brokers whose
+intervals begin together all do at once, as seen once (0.33), of others one at a time."""
 
 _ACT_S: Final = 24.0
 _ACT_INTERVALS: Final = 4

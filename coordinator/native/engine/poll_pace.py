@@ -116,7 +116,7 @@ class PollPace:
         return is_new_use or before != reporter
 
     def took(self, seconds: float) -> None:
-        """Take how long a poll took, from its request to the last byte."""
+        """Take how long a poll took that was answered, from its request to the last byte."""
         self._took_s.append(seconds)
 
     @property

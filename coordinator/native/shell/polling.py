@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from coordinator.core.model import MonitoringClass
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.counting import CounterBook
 from coordinator.native.engine.dispatch import DispatchSteering
@@ -128,7 +128,6 @@ class Polling:
             began_s = loop.time()
             self._news.clear()
             await self.poll()
-            self._pace.took(loop.time() - began_s)
             await asyncio.sleep(began_s + self._pace.soonest_s - loop.time())
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(began_s + self._pace.latest_s):
@@ -151,6 +150,7 @@ class Polling:
         began_ns = self._clock.now_ns()
         reading = await self._counters.read(self._steering.homes.subscriptions)
         now_ns = self._clock.now_ns()
+        self._pace.took((now_ns - began_ns) / NANOS_PER_SECOND)
         # The counters are of some moment in between.
         at_ns = (began_ns + now_ns) // 2
         elapsed_ns = at_ns - self._polled_ns if self._polled_ns is not None else 0
