@@ -28,7 +28,7 @@ _POLLS_JUDGED: Final = 8
 _EXPENSIVE_S: Final = 0.1
 _MOVED_BY: Final = 4
 _MOVED_LEAST: Final = 10
-"""What passes a home has moved if it differs by this part, and by so many messages a second."""
+"""A rate has moved if it differs by this part, and by more than this number of messages a second."""
 
 
 class _Pace(NamedTuple):

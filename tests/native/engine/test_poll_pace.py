@@ -1,4 +1,4 @@
-"""How far apart polls of the broker's counters are."""
+"""The time between polls of the broker's counters: longer where they cost more and show less."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OF_MANY_TOPICS_S = 0.6
 
 
 def paced(took_s: float = OF_MANY_TOPICS_S) -> PollPace:
-    """The pace after a first poll that took so long and found nothing."""
+    """The pace after a first poll that took this time and found nothing."""
     pace = PollPace(LEAST_S)
     pace.took(took_s)
     polled(pace)
@@ -29,7 +29,7 @@ def polled(
     *,
     is_reported: bool = True,
 ) -> bool:
-    """A poll that found so many messages of the last second; return whether that is news."""
+    """A poll that found this number of messages in a second; return whether that is news."""
     counts = {"t/n": NamespaceCount(messages=messages)}
     return pace.polled(counts, participants or {}, NANOS_PER_SECOND, is_reported=is_reported)
 
@@ -79,7 +79,7 @@ def test_the_shortest_of_the_last_eight_polls_counts() -> None:
 def test_it_is_news_that_what_passes_has_moved_by_a_quarter(
     before: int, now: int, *, has_news: bool
 ) -> None:
-    """Or that it ends; ten messages a second more or less are none."""
+    """Up, down, or to nothing; ten messages a second more or less are none."""
     pace = paced()
     polled(pace, before)
     assert polled(pace, now) is has_news
@@ -93,7 +93,7 @@ def test_it_is_news_that_a_home_is_published_to_no_more() -> None:
 
 
 def test_it_is_news_that_clients_come_or_go() -> None:
-    """Whatever they do."""
+    """Also those that publish and receive nothing."""
     pace = paced()
     for participants, has_news in (({"g": (1, 0)}, True), ({"g": (1, 0)}, False), ({}, True)):
         assert polled(pace, participants=participants) is has_news
