@@ -93,7 +93,7 @@ def test_it_is_news_that_a_home_is_published_to_no_more() -> None:
 
 
 def test_it_is_news_that_clients_come_or_go() -> None:
-    """Also those that publish and receive nothing."""
+    """Idle ones count, too."""
     pace = paced()
     for participants, has_news in (({"g": (1, 0)}, True), ({"g": (1, 0)}, False), ({}, True)):
         assert polled(pace, participants=participants) is has_news
