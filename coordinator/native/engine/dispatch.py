@@ -215,8 +215,8 @@ class DispatchSteering:
 
     @property
     def is_limited(self) -> bool:
-        """Whether dispatch of any group is limited here."""
-        return bool(self._rates)
+        """Whether dispatch of anything that is attached is limited."""
+        return any(self._whole(groups) != NO_RATE for groups in self._steering.by_set)
 
     def namespaces(self) -> frozenset[str]:
         """Return the namespaces that count against any group."""

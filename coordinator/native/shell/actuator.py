@@ -167,6 +167,7 @@ class NativeActuator(WithoutGate):
             strict = (name for name, group in groups.items() if group.overshoot_policy == STRICT)
             self._seen.strict = (*sorted(strict),)
         self._upkeep.wanted.set()
+        self._polling.settings_changed()
 
     def members_changed(self, members: tuple[Member, ...]) -> None:
         """Take the live members."""
@@ -267,6 +268,7 @@ class NativeActuator(WithoutGate):
         self._attachments = attachments
         self._limit_subscriptions()
         self._upkeep.wanted.set()
+        self._polling.settings_changed()
         self._tell()
 
     def when_in_force(self, then: Callable[[], None]) -> None:
@@ -362,6 +364,7 @@ class NativeActuator(WithoutGate):
             self._unheld[name] = cannot
         if base_of(name):
             self._limiting.set_limit(name, limits, partitions)
+            self._polling.settings_changed()
 
     def topic_limits_changed(self, limits: TopicLimits) -> None:
         """Take all limits of topics: those of scalable ones only a gate can hold."""

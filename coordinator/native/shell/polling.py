@@ -121,6 +121,10 @@ class Polling:
         if self._pace.heard(said.producer, is_new_use=is_new_use):
             self._news.set()
 
+    def settings_changed(self) -> None:
+        """Take the news that groups, attachments or limits of topics have changed."""
+        self._news.set()
+
     async def run(self) -> None:
         """Poll for ever."""
         loop = asyncio.get_running_loop()

@@ -109,6 +109,19 @@ def floored(broker: Broker, messages: int) -> Broker:
     return broker
 
 
+def test_dispatch_is_limited_as_soon_as_a_group_with_a_limit_is_attached() -> None:
+    """Before this broker has a part of it; publishing alone is no limit of dispatch."""
+    steering = Steering()
+    dispatch = DispatchSteering(steering)
+    found = []
+    for limits in (Rates(publish_messages=600), Rates(dispatch_messages=600)):
+        for attached in ({}, {"t/n": "g"}):
+            steering.set_whole({"g": limits})
+            steering.set_attachments(Attachments({}, attached))
+            found.append(dispatch.is_limited)
+    assert found == [False, False, False, True]
+
+
 def test_a_part_is_shared_by_the_topics_that_want_more() -> None:
     """Once it is, nothing is written."""
     broker = floored(Broker(Pulsar()), 10)

@@ -120,6 +120,12 @@ class World:
         for broker, amounts in list(self.steering.to_write(self.clock.now)):
             self.steering.take(Statement(broker, amounts, "a", "s"), self.clock.now)
 
+    def polls(self, *answers: float | PortError | None) -> Polling:
+        """Return the polls of a broker that gives these answers, one after the other."""
+        dispatch, limits = DispatchSteering(self.steering), TopicLimitBook()
+        counters = Answers(*answers)
+        return Polling(counters, self.steering, dispatch, limits, self.seen, self.clock, 0.5)
+
     async def after(self, seconds: float) -> None:
         """Run the upkeep again after this time."""
         self.clock.now += round(seconds * S)
@@ -198,15 +204,7 @@ async def test_topics_that_a_broker_loaded_early_are_attached_again_once_it_name
     world.steering.set_attachments(Attachments({}, {"t/n": "g", "t/free": "g"}))
     await world.after(0)
     await world.after(1)
-    polling = Polling(
-        Answers(10.0, 20.0),
-        world.steering,
-        DispatchSteering(world.steering),
-        TopicLimitBook(),
-        world.seen,
-        world.clock,
-        0.5,
-    )
+    polling = world.polls(10.0, 20.0)
     for _ in range(2):
         await polling.poll()
     world.pulsar.writes.clear()
@@ -243,15 +241,7 @@ async def test_a_broker_has_started_when_its_process_is_another_or_was_not_there
     """Pulsar answers 500 now and then while subscriptions come and go: that is no start."""
     world = World()
     await world.after(0)
-    polling = Polling(
-        Answers(*answers),
-        world.steering,
-        DispatchSteering(world.steering),
-        TopicLimitBook(),
-        world.seen,
-        world.clock,
-        0.5,
-    )
+    polling = world.polls(*answers)
     expected = []
     for _ in answers:
         await polling.poll()
@@ -275,19 +265,19 @@ async def test_a_poll_is_due_once_a_broker_reports_use_of_a_group_that_had_none(
     world = World()
     await world.after(0)
     world.steering.count({"t/n": NamespaceCount(messages=passed)}, NANOS_PER_SECOND, 0)
-    polling = Polling(
-        Answers(10.0),
-        world.steering,
-        DispatchSteering(world.steering),
-        TopicLimitBook(),
-        world.seen,
-        world.clock,
-        0.5,
-    )
+    polling = world.polls(10.0)
     polling.heard(Statement("pulsar://a:6650", {}))
     assert not polling.has_news
     polling.heard(Statement("pulsar://a:6650", amounts))
     assert polling.has_news is is_due
+
+
+async def test_a_poll_is_due_once_settings_have_changed() -> None:
+    """As dispatch may be limited from now on, for which polls must not be rare."""
+    polling = World().polls(10.0)
+    assert not polling.has_news
+    polling.settings_changed()
+    assert polling.has_news
 
 
 async def test_the_second_waits_for_its_turn() -> None:
