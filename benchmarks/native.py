@@ -60,11 +60,15 @@ _ACT_S: Final = 24.0
 _ACT_INTERVALS: Final = 4
 _ATTACHED_S: Final = 8.0
 _WITHOUT_WRITERS_S: Final = 60.0
-_COST_S: Final = 60.0
+_COST_S: Final = 120.0
+"""As far as idle polls are apart, so that one of them is in it."""
+
 _JAVA: Final = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
 """For the broker with 10,000 topics; its metrics alone are larger than the launcher's least."""
 
-_COST_SETTLES_S: Final = 30.0
+_COST_SETTLES_S: Final = 90.0
+"""Java compiles what is new to it meanwhile: a hundredth of a processor in the first minute."""
+
 _GROUP: Final = "native"
 
 
