@@ -23,12 +23,13 @@ GIGABYTE = "1GB"
 _DUCKDB = """
 with limits as (
     select resource_group, 'publishRateInMsgs' as dimension, any_value(publish_messages) as c
-    from read_parquet('{place}/table=configuration/*/*.parquet') group by 1
+    from read_parquet('{place}/table=configuration/*/*/*.parquet') group by 1
 ), brokers as (
     select resource_group, dimension, epoch(second)::bigint as s, broker, any_value(c) as c,
         sum(admitted) as u, least(sum(held_us) / sum(observed_us), 1.0) as held,
         arg_max(local_limit, ts) as q
-    from read_parquet('{place}/table=admitted/*/*.parquet') join limits using (resource_group, dimension)
+    from read_parquet('{place}/table=admitted/*/*/*.parquet')
+        join limits using (resource_group, dimension)
     group by 1, 2, 3, 4
 ), demands as (
     select *, least(c, case when held >= 0.9 then c when held >= 0.1 then u * (1 + held) else u end) as d
@@ -76,14 +77,13 @@ def _report(directory: Path, cores: int) -> list[float]:
 def _spark(directory: Path, cores: int) -> list[float]:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - what Spark's users call it
 
-    from spark_jobs.intake import examine, read  # noqa: PLC0415
+    from spark_jobs.recording import open_recording  # noqa: PLC0415
     from spark_jobs.session import session  # noqa: PLC0415
     from spark_jobs.timeline import broker_seconds, limits_over_time  # noqa: PLC0415
 
-    intake = examine(directory)
-    spark = session("bench", cores, rows=sum(intake.rows.values()))
-    limits = limits_over_time(read(spark, intake, "configuration"))
-    brokers = broker_seconds(read(spark, intake, "admitted"), limits)
+    recording = open_recording(session("bench", cores), directory)
+    limits = limits_over_time(recording.tables["configuration"])
+    brokers = broker_seconds(recording.tables["admitted"], limits)
     seconds = brokers.groupBy("resource_group", "dimension", "second").agg(
         F.sum("admitted").alias("a"),
         F.sum("fair").alias("fair"),

@@ -179,7 +179,7 @@ def _write(
 
 def _files(place: Path, broker: int) -> RecordedFiles:
     return RecordedFiles(
-        str(place), cluster="bench", broker=_name(broker), run=f"run-{broker}",
+        str(place), broker=_name(broker), run=f"run-{broker}",
         retention_s=_KEPT, bytes_max=_KEPT,
     )  # fmt: skip
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.model import Dimension
 from coordinator.simulation.replay import replay
 from spark_jobs.advice import shares
-from spark_jobs.intake import FileIntake, read
+from spark_jobs.recording import Recording
 from spark_jobs.replay_input import KEY, definitions, demand, story_of
 from spark_jobs.tables import DIMENSION_COLUMNS
 
@@ -113,8 +113,7 @@ def _by_subject(rows: DataFrame, name: str, measure: str) -> Found:
 
 
 def played(
-    spark: SparkSession,
-    intake: FileIntake,
+    recording: Recording,
     found: Sequence[Mapping[str, Any]],
     replay_s: int | None,
 ) -> Found:
@@ -130,18 +129,18 @@ def played(
     if replay_s == 0 or not groups or (replay_s is None and len(groups) > REPLAY_GROUPS):
         return {}
     seconds = replay_s or REPLAY_S
-    windows = spark.createDataFrame(
+    windows = recording.spark.createDataFrame(
         [(*key, since) for key, since in first.items()],
         "resource_group string, monitoring_class string, since bigint",
     )
     at = F.unix_seconds("second")
     busiest = (
-        read(spark, intake, "admitted")
+        recording.tables["admitted"]
         .join(F.broadcast(windows), KEY)
         .where(at.between(F.col("since"), F.col("since") + seconds - 1))
         .drop("since")
     )
-    told = definitions(read(spark, intake, "configuration"))
+    told = definitions(recording.tables["configuration"])
     answers = (
         demand(busiest, None, seconds)
         .groupBy(*KEY)

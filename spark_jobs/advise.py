@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.simulation.tree_replay import TreePlace
@@ -38,13 +38,13 @@ from spark_jobs.advice import SHARE, RecordedDemand, advise, busiest_window
 from spark_jobs.advice_evidence import REPLAY_S, brokers_then, namespaces_then, played
 from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
 from spark_jobs.claims import writing
-from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
 from spark_jobs.proposal import as_yaml
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
-from spark_jobs.session import QUICK_ROWS, computing, session, session_for
+from spark_jobs.session import computing, session_for
 from spark_jobs.timeline import OBSERVED_US, SATURATED, limits_over_time
 
 SHARE_MAX = 0.1
@@ -101,19 +101,17 @@ def in_force(limits: DataFrame) -> DataFrame:
 
 
 def ask(
-    spark: SparkSession,
-    intake: FileIntake,
+    recording: Recording,
     *,
     share: float = SHARE,
     groups: Sequence[str] = (),
     replay_s: int | None = None,
     out: Path | StorePlace | str | None = None,
 ) -> AdviceOutcome:
-    """Ask for advice, of recorded files.
+    """Ask for advice, of a recording.
 
     Args:
-        spark: the session.
-        intake: what the sidecars recorded.
+        recording: what the sidecars recorded.
         share: the part of the time that may be throttled.
         groups: which ones; none is all.
         replay_s: how many seconds of each group are played; None is REPLAY_S of up to REPLAY_GROUPS.
@@ -124,76 +122,68 @@ def ask(
         OSError: the output cannot be written.
     """
     if out is None:
-        return _outcome(spark, intake, share, groups, replay_s)
-    with writing(spark, out) as (target, store):
-        outcome = _outcome(spark, intake, share, groups, replay_s)
+        return _outcome(recording, share, groups, replay_s)
+    with writing(recording.spark, out) as (target, store):
+        outcome = _outcome(recording, share, groups, replay_s)
         store.put(target / "advice.json", f"{as_json(outcome)}\n".encode())
         store.put(target / "advice.txt", f"{text(outcome)}\n".encode())
         store.put(target / "groups.yaml", as_yaml(outcome.rows, share).encode())
-        store.put(target / "index.html", page(intake.cluster, outcome).encode())
+        store.put(target / "index.html", page(recording.cluster, outcome).encode())
     return outcome
 
 
 def _outcome(
-    spark: SparkSession,
-    intake: FileIntake,
-    share: float,
-    groups: Sequence[str],
-    replay_s: int | None,
+    recording: Recording, share: float, groups: Sequence[str], replay_s: int | None
 ) -> AdviceOutcome:
-    with computing(spark, f"{intake.directory}: Spark could not work advice out"):
-        _refuse_unrecorded(spark, intake, groups)
-        rows = tuple(_rows(spark, intake, share, groups, replay_s))
+    with computing(recording.spark, f"{recording.directory}: Spark could not work advice out"):
+        _refuse_unrecorded(recording, groups)
+        rows = tuple(_rows(recording, share, groups, replay_s))
     lacking = sorted(set(groups) - {row["resource_group"] for row in rows})
     if lacking or not rows:
         names = ", ".join(lacking) or "any group"
-        raise RefusedInput(f"{intake.directory}: no whole second was recorded of {names}")
+        raise RefusedInput(f"{recording.directory}: no whole second was recorded of {names}")
     cut = f"only the first {GROUPS_MAX:,} groups and dimensions are there"
-    warnings = (*intake.warnings, *([cut] if len(rows) == GROUPS_MAX else []))
+    warnings = (*recording.warnings, *([cut] if len(rows) == GROUPS_MAX else []))
     return AdviceOutcome(rows, share, warnings)
 
 
-def _refuse_unrecorded(spark: SparkSession, intake: FileIntake, groups: Sequence[str]) -> None:
+def _refuse_unrecorded(recording: Recording, groups: Sequence[str]) -> None:
     """Refuse groups without a row before advice on the others is worked out."""
     if groups:
-        asked = read(spark, intake, "admitted").where(F.col("resource_group").isin(*groups))
+        asked = recording.tables["admitted"].where(F.col("resource_group").isin(*groups))
         found = {
             row["resource_group"] for row in asked.select("resource_group").distinct().collect()
         }
         missing = sorted(set(groups) - found)
         if missing:
-            raise RefusedInput(f"{intake.directory}: nothing was recorded of {', '.join(missing)}")
+            raise RefusedInput(
+                f"{recording.directory}: nothing was recorded of {', '.join(missing)}"
+            )
 
 
 def _rows(
-    spark: SparkSession,
-    intake: FileIntake,
-    share: float,
-    groups: Sequence[str],
-    replay_s: int | None,
+    recording: Recording, share: float, groups: Sequence[str], replay_s: int | None
 ) -> Iterator[dict[str, Any]]:
-    admitted = read(spark, intake, "admitted")
+    admitted = recording.tables["admitted"]
     if groups:
         admitted = admitted.where(F.col("resource_group").isin(*groups))
-    limits = limits_over_time(read(spark, intake, "configuration"))
+    limits = limits_over_time(recording.tables["configuration"])
     settings = in_force(limits).persist()
     brokers = _limited(broker_demand(admitted), settings)
-    lifecycle = read(spark, intake, "lifecycle")
-    runs = eventing.runs(
-        lifecycle, read(spark, intake, "membership"), read(spark, intake, "reports")
-    )
+    lifecycle = recording.tables["lifecycle"]
+    runs = eventing.runs(lifecycle, recording.tables["membership"], recording.tables["reports"])
     seconds = group_demand(brokers, eventing.gaps(lifecycle, runs))
     known = seconds.join(F.broadcast(settings), ["resource_group", "dimension"])
     advised = known.groupBy(*_GROUP).applyInPandas(_adviser(share, replay_s or REPLAY_S), _ADVICE)
     advised = advised.persist()
     throttled = advised.select(*_GROUP, "limit", F.explode("throttled").alias("second"))
     felt = {"brokers": brokers_then(brokers, throttled, settings),
-            "namespaces": namespaces_then(read(spark, intake, "namespaces"), throttled)}  # fmt: skip
+            "namespaces": namespaces_then(recording.tables["namespaces"], throttled)}  # fmt: skip
     ordered = advised.drop("throttled").orderBy(*_GROUP).limit(GROUPS_MAX)
     found = [row.asDict() for row in ordered.collect()]
     of_settings = {(row["resource_group"], row["dimension"]): row for row in settings.collect()}
-    plays = played(spark, intake, found, replay_s)
-    places = tree_places(spark, intake)
+    plays = played(recording, found, replay_s)
+    places = tree_places(recording)
     for row in found:
         key = (row["resource_group"], row["dimension"])
         held = of_settings[key]
@@ -261,6 +251,7 @@ def produce(
     cluster: str | None = None,
     out: Path | StorePlace | str | None = None,
     cores: int = 2,
+    skip_unreadable: bool = False,
 ) -> AdviceOutcome:
     """Ask for advice with a session of its own.
 
@@ -271,14 +262,10 @@ def produce(
     """
     if not 0 < share <= SHARE_MAX:
         raise BadShare(f"{share:%}: write a part of the time above 0 and up to {SHARE_MAX:.0%}")
-    name, place = "pulsar-quota advise", place_of(directory)
-    target = None if out is None else place_of(out)
-    started = session_for(name, cores, place, target)
-    # Refuses before a session is started, if it can.
-    intake = examine(place, cluster, spark=started)
-    rows = sum(intake.rows.values())
-    spark = session(name, cores, quick=rows < QUICK_ROWS, rows=rows)
-    return ask(spark, intake, share=share, groups=groups, replay_s=replay_s, out=target)
+    place, target = place_of(directory), None if out is None else place_of(out)
+    spark = session_for("pulsar-quota advise", cores, place)
+    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
+    return ask(recording, share=share, groups=groups, replay_s=replay_s, out=target)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -292,6 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cluster", help="this cluster's files only")
     parser.add_argument("--out", help="where advice and groups.yaml go")
+    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
 
@@ -299,6 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = produce(
             options.directory, share=options.throttled / 100, groups=options.groups,
             replay_s=options.replay, cluster=options.cluster, out=options.out,
+            skip_unreadable=options.skip_unreadable,
         )  # fmt: skip
         return as_json(outcome) if options.json else text(outcome), outcome.exit_code
 

@@ -13,11 +13,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs import enforcement, quality, timeline, trees
@@ -26,15 +26,14 @@ from spark_jobs import report_data as collecting
 from spark_jobs.buckets import bucket_peaks
 from spark_jobs.claims import writing
 from spark_jobs.figures import DEFINITIONS, event_figures
-from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.page import page
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
 from spark_jobs.progress import Progress
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
 from spark_jobs.report_data import Peer, ReportData
-from spark_jobs.session import QUICK_ROWS, computing, session, session_for
+from spark_jobs.session import computing, session_for
 from spark_jobs.summary import headline, overall, text
-from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import FigureBound, missed, parse
 
 KEPT_TABLES, _OF_TREES = 12, 2
@@ -199,12 +198,12 @@ def collect(made: Frames) -> ReportData:
     )
 
 
-def warnings_of(intake: FileIntake, collected: ReportData) -> list[str]:
+def warnings_of(recording: Recording, collected: ReportData) -> list[str]:
     """Why the figures might mislead."""
-    found = [*intake.warnings]
-    if intake.missing:
+    found = [*recording.warnings]
+    if recording.missing:
         found.append(
-            f"no file of table {', '.join(intake.missing)}: figures made of it are missing"
+            f"no row of table {', '.join(recording.missing)}: figures made of it are missing"
         )
     dropped = sum(row["rows_dropped"] for row in collected.recorded)
     if dropped:
@@ -230,18 +229,16 @@ def broken_certificates(collected: ReportData) -> list[str]:
 
 
 def make(
-    spark: SparkSession,
-    intake: FileIntake,
+    recording: Recording,
     out: Path | StorePlace,
     *,
     conditions: Sequence[FigureBound] = (),
-    peer: FileIntake | None = None,
+    peer: Recording | None = None,
 ) -> ReportOutcome:
-    """Make the report of recorded files.
+    """Make the report of a recording.
 
     Args:
-        spark: the session.
-        intake: what the sidecars recorded.
+        recording: what the sidecars recorded.
         out: where the report goes.
         conditions: that every event must keep.
         peer: what was recorded of another limiter under the same load, to be shown beside.
@@ -250,25 +247,30 @@ def make(
         RefusedInput: no report can be made of it.
         OSError: the output cannot be written.
     """
+    spark, failure = recording.spark, f"{recording.directory}: Spark could not compute the figures"
     with writing(spark, out) as (target, store):
-        with computing(spark, f"{intake.directory}: Spark could not compute the figures"):
+        with computing(spark, failure):
             place = target / "parquet"
-            tables = {name: read(spark, intake, name) for name in SCHEMAS}
-            made = _made(intake, tables, place)
+            made = _made(recording, place)
             collected = collect(made)
             _write_parquet(made, place)
-            other = None if peer is None else _peer(spark, peer, target / "peer")
-        warnings = warnings_of(intake, collected)
+            other = None if peer is None else _peer(peer, target / "peer")
+        warnings = warnings_of(recording, collected)
         lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
         figures = {
-            **_figures(intake, collected, warnings, conditions, lacking),
+            **_figures(recording, collected, warnings, conditions, lacking),
             **_of_peer(other),
         }
         store.put(target / FIGURES, (json.dumps(figures, indent=1) + "\n").encode())
         html = page(
-            intake, collected, warnings=warnings, conditions=conditions, missed=lacking, peer=other
+            recording,
+            collected,
+            warnings=warnings,
+            conditions=conditions,
+            missed=lacking,
+            peer=other,
         )
-        shown = text(intake.cluster, collected, warnings, lacking)
+        shown = text(recording.cluster, collected, warnings, lacking)
         store.put(target / TEXT, f"{shown}\n".encode())
         store.put(target / PAGE, html.encode())  # last: who sees the page may rely on the rest
     return ReportOutcome(
@@ -280,15 +282,14 @@ def make(
     )
 
 
-def _made(intake: FileIntake, tables: Mapping[str, DataFrame], place: StorePlace) -> Frames:
-    with_trees = bool(intake.paths.get("trees"))
-    return frames(tables, kept_at(place, with_trees=with_trees), with_trees=with_trees)
+def _made(recording: Recording, place: StorePlace) -> Frames:
+    with_trees = bool(recording.rows.get("trees"))
+    return frames(recording.tables, kept_at(place, with_trees=with_trees), with_trees=with_trees)
 
 
-def _peer(spark: SparkSession, intake: FileIntake, place: StorePlace) -> Peer:
-    tables = {name: read(spark, intake, name) for name in SCHEMAS}
-    collected = collect(_made(intake, tables, place))
-    return Peer(intake.cluster, collected, warnings_of(intake, collected))
+def _peer(recording: Recording, place: StorePlace) -> Peer:
+    collected = collect(_made(recording, place))
+    return Peer(recording.cluster, collected, warnings_of(recording, collected))
 
 
 def _of_peer(peer: Peer | None) -> Mapping[str, object]:
@@ -314,6 +315,7 @@ def produce(
     fail_on: str = "",
     cores: int = 2,
     peer: Path | StorePlace | str | None = None,
+    skip_unreadable: bool = False,
 ) -> ReportOutcome:
     """Make the report with a session of its own size.
 
@@ -324,14 +326,11 @@ def produce(
     """
     conditions = parse(fail_on)
     place, target = place_of(directory), place_of(out)
-    other = None if peer is None else place_of(peer)
-    started = session_for("pulsar-quota report", cores, place, target, other)
-    # Refuses before a session is started, if it can.
-    intake = examine(place, cluster, spark=started)
-    beside = None if other is None else examine(other, spark=started)
-    rows = sum(intake.rows.values())
-    spark = session("pulsar-quota report", cores, quick=rows < QUICK_ROWS, rows=rows)
-    return make(spark, intake, target, conditions=conditions, peer=beside)
+    others = () if peer is None else (place_of(peer),)
+    spark = session_for("pulsar-quota report", cores, place, *others)
+    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
+    beside = [open_recording(spark, other, skip_unreadable=skip_unreadable) for other in others]
+    return make(recording, target, conditions=conditions, peer=beside[0] if beside else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -342,12 +341,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cluster", help="report on this cluster's files only")
     parser.add_argument("--fail-on", default="", help="for example settle_s<=2,jain>=0.999")
     parser.add_argument("--peer", help="another limiter's recording, shown beside")
+    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
     options = parser.parse_args(arguments)
 
     def work() -> tuple[str, int]:
         outcome = produce(
             options.directory, options.out,
             cluster=options.cluster, fail_on=options.fail_on, peer=options.peer,
+            skip_unreadable=options.skip_unreadable,
         )  # fmt: skip
         return f"{outcome.text}\n{outcome.page}", outcome.exit_code
 
@@ -362,7 +363,7 @@ def _write_parquet(made: Frames, directory: StorePlace) -> None:
 
 
 def _figures(
-    intake: FileIntake,
+    recording: Recording,
     collected: ReportData,
     warnings: Sequence[str],
     conditions: Sequence[FigureBound],
@@ -370,7 +371,7 @@ def _figures(
 ) -> Mapping[str, object]:
     return {
         "version": FIGURES_VERSION,
-        "cluster": intake.cluster,
+        "cluster": recording.cluster,
         "headline": headline(collected.events),
         "overall": overall(collected.events),
         "events": collected.events,
@@ -392,13 +393,9 @@ def _figures(
             "control_bytes": collected.control,
         },
         "input": {
-            "rows": intake.rows,
-            "files": {table: len(paths) for table, paths in intake.paths.items()},
-            "skipped": [asdict(item) for item in intake.skipped],
-            "duplicates": intake.duplicates,
-            "unfinished": intake.unfinished,
-            "replaced": intake.replaced,
-            "missing_tables": list(intake.missing),
+            "rows": recording.rows,
+            "left_out": list(recording.left_out),
+            "missing_tables": list(recording.missing),
         },
         "warnings": list(warnings),
         "fail_on": [str(condition) for condition in conditions],

@@ -14,13 +14,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.footers import SUFFIX
 from spark_jobs.places import StorePlace
 from spark_jobs.stores import NoSuchFile, Store, store_of
 
 DAY = "hours.parquet"
 """The file of a day."""
 
+_PARQUET = ".parquet"
 _STAGED = "_staged-"
 _DONE = "_SUCCESS"
 
@@ -48,7 +48,7 @@ def write_days(
     new.write.partitionBy("date").parquet(staged.for_spark)
     for file in store.files(staged):
         day, _, name = file.below.rpartition("/")
-        if day and name.endswith(SUFFIX):
+        if day and name.endswith(_PARQUET):
             store.publish(file.place, target / day / DAY)
     store.remove(staged)
     store.put(target / _DONE, b"")

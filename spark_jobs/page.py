@@ -8,8 +8,8 @@ from typing import Any
 
 from spark_jobs.enforcement import demand_of, sentences
 from spark_jobs.figures import DEFINITIONS
-from spark_jobs.intake import FileIntake
 from spark_jobs.pictures import admitted, left_out, of_group
+from spark_jobs.recording import Recording
 from spark_jobs.report_data import Peer, ReportData, Value
 from spark_jobs.style import STYLE
 from spark_jobs.summary import figure, headline, moment, overall, signed, title_of, unit_of
@@ -36,7 +36,7 @@ _LONG = 40
 
 
 def page(
-    intake: FileIntake,
+    recording: Recording,
     collected: ReportData,
     *,
     warnings: Sequence[str],
@@ -47,12 +47,12 @@ def page(
     """The whole page."""
     body = [
         f"<h1>{escape(headline(collected.events))}</h1>",
-        _origin(intake, collected),
+        _origin(recording, collected),
         _enforced(collected),
         _notes("Read this first", warnings),
         _notes("Targets missed", missed),
         _met(conditions, missed),
-        _beside(intake.cluster, collected, peer) if peer else "",
+        _beside(recording.cluster, collected, peer) if peer else "",
         _events(collected, conditions),
         *(of_group(curves, collected.events, conditions) for curves in collected.curves),
         left_out("groups without a picture", collected.groups_left_out),
@@ -61,22 +61,21 @@ def page(
         _escaped(collected),
         _worst(collected),
         _buckets(collected),
-        _quality(intake, collected),
+        _quality(recording, collected),
         _definitions(),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Convergence report: {escape(intake.cluster)}</title><style>{STYLE}</style></head>"
+        f"<title>Convergence report: {escape(recording.cluster)}</title><style>{STYLE}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 
 
-def _origin(intake: FileIntake, collected: ReportData) -> str:
-    files = sum(len(paths) for paths in intake.paths.values())
+def _origin(recording: Recording, collected: ReportData) -> str:
     return (
-        f'<p class="soft">Convergence report of cluster {escape(intake.cluster)}: '
-        f"{sum(intake.rows.values()):,} recorded rows in {files:,} files. {_span(collected)}</p>"
+        f'<p class="soft">Convergence report of cluster {escape(recording.cluster)}: '
+        f"{sum(recording.rows.values()):,} recorded rows. {_span(collected)}</p>"
     )
 
 
@@ -268,17 +267,7 @@ def _buckets(collected: ReportData) -> str:
     )
 
 
-def _quality(intake: FileIntake, collected: ReportData) -> str:
-    skipped = [f"{item.path}: {item.reason}" for item in intake.skipped]
-    facts = [
-        f"{number:,} {what}"
-        for number, what in (
-            (intake.duplicates, "skipped: copies of others that were read"),
-            (intake.replaced, "skipped: their rows are in merged ones"),
-            (intake.unfinished, "left alone: not finished"),
-        )
-        if number
-    ]
+def _quality(recording: Recording, collected: ReportData) -> str:
     return (
         "<h2>Quality of the data</h2>"
         + _table(
@@ -306,10 +295,8 @@ def _quality(intake: FileIntake, collected: ReportData) -> str:
             collected.control, ("broker", "reports", "bytes", "bytes_per_second", "bytes_per_row")
         )
         + "<h3>Files</h3>"
-        + "".join(
-            f"<p>{escape(fact)}</p>" for fact in facts or ["Every file was read."] * (not skipped)
-        )
-        + _notes("Skipped files", skipped)
+        + ("" if recording.left_out else "<p>Every file was read.</p>")
+        + _notes("Left out", recording.left_out)
     )
 
 

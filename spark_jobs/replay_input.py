@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.model import (
@@ -23,7 +23,7 @@ from coordinator.core.model import (
 )
 from coordinator.simulation.replay import UNBOUNDED, BrokerStory, ReplayInput
 from coordinator.simulation.tree_replay import TreePlace
-from spark_jobs.intake import FileIntake, read
+from spark_jobs.recording import Recording
 from spark_jobs.tables import DIMENSION_COLUMNS
 from spark_jobs.timeline import SATURATED, THROTTLED
 
@@ -146,11 +146,11 @@ def _in_force(
     return {dimension: [int(rate) for rate in held[column]] for dimension, column in columns}
 
 
-def tree_places(spark: SparkSession, intake: FileIntake) -> dict[str, TreePlace]:
+def tree_places(recording: Recording) -> dict[str, TreePlace]:
     """The last recorded place of every group of a tree, by name; of a recording without any, none."""
-    if not intake.paths.get("trees"):
+    if not recording.rows.get("trees"):
         return {}
-    trees = read(spark, intake, "trees")
+    trees = recording.tables["trees"]
     last = F.struct("above", "weight", "guarantee")
     rows = trees.groupBy("resource_group", "dimension").agg(F.max_by(last, "ts").alias("last"))
     guarantees: dict[str, dict[Dimension, int | None]] = {}

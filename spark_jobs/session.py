@@ -38,8 +38,8 @@ _SETTINGS = {
 }
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
-QUICK_ROWS = 500_000
-"""Fewer rows than this are done before a larger session would have warmed up."""
+_QUICK_BYTES = 8 * 2**20
+"""Less than this, some 500,000 rows, is done before a larger session would have warmed up."""
 _PARTITION_ROWS = 500_000
 """The rows of a partition between tasks: the memory of one task suffices to sort them."""
 _LOCAL_SETTINGS = {
@@ -50,15 +50,16 @@ _LOCAL_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _LOG = "spark.pulsar-quota.log"
 """Spark's setting that says where its log is."""
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")
 """Spark's words for a file that is gone since it was listed: of a task, and before there is one."""
-_VANISHED = " (retention or a compaction deleted it while it was read: run the job again)"
+_VANISHED = " (retention deleted it while it was read: run the job again)"
 _REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
 
 
-def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) -> SparkSession:
+def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
     """The running session, or a new one.
 
     Under spark-submit its master and memory hold; alone it is local, with these cores and 2 GiB.
@@ -68,7 +69,6 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
         cores: of a local session.
         quick: a local session for little input: starts sooner, computes slower. Of a running session
             only the number of partitions changes.
-        rows: of the input of a local session, as far as known.
     """
     builder = SparkSession.builder.appName(name)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
@@ -79,8 +79,7 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
         # Workers are to have what is installed here; Spark itself takes the first python3.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores}]")
-        partitions = cores if quick else max(8 * cores, rows // _PARTITION_ROWS)
-        builder = builder.config("spark.sql.shuffle.partitions", str(partitions))
+        builder = builder.config(_PARTITIONS, str(cores if quick else 8 * cores))
         if quick:
             builder = builder.config("spark.driver.extraJavaOptions", _QUICK)
         for key, value in _LOCAL_SETTINGS.items():
@@ -91,11 +90,29 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
     return made
 
 
-def session_for(name: str, cores: int, *places: StorePlace | None) -> SparkSession | None:
-    """A session, if one of these places shows what it holds to Hadoop's clients only."""
-    if all(place is None or place.is_here for place in places):
-        return None
-    return session(name, cores)
+def session_for(name: str, cores: int, *recorded: StorePlace) -> SparkSession:
+    """The running session, or a new one that suits these recordings."""
+    return session(name, cores, quick=all(map(_is_small, recorded)))
+
+
+def _is_small(place: StorePlace) -> bool:
+    if not place.is_here:
+        return False
+    total = 0
+    for file in place.path.rglob("*"):
+        total += file.stat().st_size
+        if total > _QUICK_BYTES:
+            return False
+    return True
+
+
+def enlarge(spark: SparkSession, rows: int) -> None:
+    """Give a local session the partitions that this number of rows takes."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # its user chooses them
+        return
+    partitions = rows // _PARTITION_ROWS
+    if partitions > int(spark.conf.get(_PARTITIONS) or 0):
+        spark.conf.set(_PARTITIONS, str(partitions))
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
@@ -140,7 +157,7 @@ def computing(spark: SparkSession, failure: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        lines = [line.strip() for line in str(error).splitlines()]
+        lines = [line.strip(": ") for line in str(error).splitlines()]
         gone = [line + _VANISHED for line in lines if any(name in line for name in _GONE)]
         telling = gone or [line for line in lines if "FAILED_READ_FILE" in line]
         refused = [line.removeprefix(_REFUSED) for line in lines if line.startswith(_REFUSED)]

@@ -7,12 +7,15 @@ bill is made of all days that were ever written: ``bill`` (Parquet), ``bill.csv`
 
 Each line is a month, tenant, namespace and class. Amounts are computed in whole numbers and rounded once,
 half up, at the line; every total is the sum of rounded lines, so sums add up whichever way one adds. A
-namespace is billed once, however many groups it belongs to.
+namespace is billed once, however many groups it belongs to. What was not recorded is on no bill: each
+line says how many seconds of its month are missing, of all brokers, and how many rows; ``coverage`` has
+them by broker and hour.
 
 Cells of the CSV files that a spreadsheet would take for a formula begin with an apostrophe: names come
 from tenants, and Pulsar accepts ``=1`` as one.
 
-Exit codes: 0 done; 1 done, but files were skipped; 2 wrong use, or input of which no bill can be made.
+Exit codes: 0 done; 1 done, but files were left out or hours are not whole; 2 wrong use, or input of which
+no bill can be made.
 """
 
 from __future__ import annotations
@@ -28,16 +31,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs.claims import writing
+from spark_jobs.coverage import coverage, warnings_of, with_missing
 from spark_jobs.days import write_days
-from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.prices import PLACES, ClassPrices, PriceTable, read_prices
 from spark_jobs.program import exit_code_of
-from spark_jobs.session import computing, session, session_for
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
+from spark_jobs.session import computing, session_for
 
 REQUIRED = ("namespaces",)
 """Without it nothing is known of a tenant."""
@@ -49,7 +53,7 @@ NO_OWNER = ""
 
 _USAGE = ["tenant", "namespace", "monitoring_class"]
 _LINE = ["month", "tenant", "owner", "namespace", "monitoring_class"]
-_COLUMNS = (*_LINE, "messages", "bytes", "amount", "currency")
+_COLUMNS = (*_LINE, "messages", "bytes", "amount", "currency", "missing_s", "rows_dropped")
 _TOTALS = ("month", "tenant", "owner", "messages", "bytes", "amount", "currency")
 _SCALE = PLACES + 9
 """Amounts are whole numbers of 10 ** -15: a price of six digits, of a byte of 10 ** 9."""
@@ -140,20 +144,19 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return written.getvalue()
 
 
-def make(
-    spark: SparkSession, intake: FileIntake, prices: PriceTable, out: Path | StorePlace
-) -> Bill:
+def make(recording: Recording, prices: PriceTable, out: Path | StorePlace) -> Bill:
     """Write the usage of every recorded day, and the bill of all days that were ever written.
 
     Raises:
         RefusedInput: nothing can be made of it.
         OSError: the output cannot be written.
     """
-    failure = f"{intake.directory}: Spark could not make a bill of it"
+    spark, failure = recording.spark, f"{recording.directory}: Spark could not make a bill of it"
     with writing(spark, out) as (target, store), computing(spark, failure):
-        found = usage_hours(read(spark, intake, "namespaces"))
+        covered = write_days(spark, coverage(recording.tables), target / "coverage", "recorded_s")
+        found = usage_hours(recording.tables["namespaces"])
         written = write_days(spark, found, target / "usage", "broker_minutes")
-        lines = bill(written, prices).persist()
+        lines = with_missing(bill(written, prices), covered, "month").persist()
         lines.repartition(1).write.mode("overwrite").parquet((target / "bill").for_spark)
         number = lines.count()
         ordered = lines.orderBy(*_LINE).limit(LINES_MAX)
@@ -163,9 +166,10 @@ def make(
             row.asDict() for row in totals(lines).orderBy(*_TOTALS[:3]).limit(LINES_MAX).collect()
         ]
         store.put(target / "totals.csv", as_csv(_TOTALS, sums).encode())
+        told = warnings_of(recording, covered)
     more = number - LINES_MAX
     cut = (f"bill.csv lacks {more:,} lines, which are in the Parquet files",) if more > 0 else ()
-    return Bill(prices.currency, tuple(sums), number, (*intake.warnings, *cut))
+    return Bill(prices.currency, tuple(sums), number, (*recording.warnings, *told, *cut))
 
 
 def produce(
@@ -175,6 +179,7 @@ def produce(
     *,
     cluster: str | None = None,
     cores: int = 2,
+    skip_unreadable: bool = False,
 ) -> Bill:
     """Make a bill with a session of its own.
 
@@ -184,10 +189,15 @@ def produce(
         OSError: the output cannot be written.
     """
     table = read_prices(prices)  # refuses before a session is started
-    name, place, target = "pulsar-quota showback", place_of(directory), place_of(out)
-    started = session_for(name, cores, place, target)
-    intake = examine(place, cluster, REQUIRED, started)
-    return make(session(name, cores), intake, table, target)
+    place, target = place_of(directory), place_of(out)
+    recording = open_recording(
+        session_for("pulsar-quota showback", cores, place),
+        place,
+        cluster,
+        required=REQUIRED,
+        skip_unreadable=skip_unreadable,
+    )
+    return make(recording, table, target)
 
 
 def text(made: Bill) -> str:
@@ -209,10 +219,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prices", type=Path, required=True, help="the price table, TOML")
     parser.add_argument("--out", required=True, help="where usage and bill go")
     parser.add_argument("--cluster", help="this cluster's files only")
+    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
     options = parser.parse_args(arguments)
 
     def work() -> tuple[str, int]:
-        made = produce(options.directory, options.prices, options.out, cluster=options.cluster)
+        made = produce(
+            options.directory, options.prices, options.out,
+            cluster=options.cluster, skip_unreadable=options.skip_unreadable,
+        )  # fmt: skip
         return text(made), made.exit_code
 
     return exit_code_of(work, options.out)

@@ -1,4 +1,4 @@
-"""The files of a place, here or in a store that Hadoop's clients know: list, read, write, delete.
+"""The files of a place, here or in a store that Hadoop's clients know: list, write, delete.
 
 This is the one door to Hadoop's FileSystem API; Spark itself reads and writes tables. What a caller may
 rely on, in every store:
@@ -25,7 +25,6 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from spark_jobs.places import StorePlace
-from spark_jobs.session import session
 
 PACKAGES = ",".join((
     "org.apache.hadoop:hadoop-aws:3.5.0",
@@ -80,14 +79,11 @@ class Store(Protocol):
     def files(self, directory: StorePlace) -> list[StoredFile]:
         """Every file below a directory, in order; raises NoSuchFile."""
 
+    def directories(self, directory: StorePlace) -> list[str]:
+        """The names of the directories in a directory, in order; raises NoSuchFile."""
+
     def here(self, directory: StorePlace) -> list[StoredFile]:
         """The files in a directory itself; none when it is not there."""
-
-    def read(self, file: StoredFile, start: int, length: int) -> bytes:
-        """Some bytes of a file; raises NoSuchFile."""
-
-    def exists(self, place: StorePlace) -> bool:
-        """Whether there is a file or directory."""
 
     def put(self, place: StorePlace, content: bytes) -> None:
         """Write a file that appears as a whole."""
@@ -99,15 +95,15 @@ class Store(Protocol):
         """Delete a file, or a directory with everything in it, if it is there."""
 
 
-def store_of(place: StorePlace, spark: SparkSession | None = None) -> Store:
-    """The store that holds a place; without a session one is started where Hadoop is needed.
+def store_of(place: StorePlace, spark: SparkSession) -> Store:
+    """The store that holds a place.
 
     Raises:
         StoreFailure: no client of Hadoop's knows it.
     """
     if place.is_here:
         return _Directory()
-    return _Hadoop(place, spark or session("pulsar-quota", quick=True))
+    return _Hadoop(place, spark)
 
 
 def output_store(place: StorePlace, spark: SparkSession) -> Store:
@@ -136,16 +132,13 @@ class _Directory:
             raise NoSuchFile(f"{directory}: no such directory")
         return self._of(directory, "**/*")
 
+    def directories(self, directory: StorePlace) -> list[str]:
+        if not directory.path.is_dir():
+            raise NoSuchFile(f"{directory}: no such directory")
+        return sorted(path.name for path in directory.path.iterdir() if path.is_dir())
+
     def here(self, directory: StorePlace) -> list[StoredFile]:
         return self._of(directory, "*")
-
-    def read(self, file: StoredFile, start: int, length: int) -> bytes:
-        with file.place.path.open("rb") as opened:
-            opened.seek(start)
-            return opened.read(length)
-
-    def exists(self, place: StorePlace) -> bool:
-        return place.path.exists()
 
     def put(self, place: StorePlace, content: bytes) -> None:
         place.path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,28 +196,17 @@ class _Hadoop:
                 raise NoSuchFile(f"{directory}: not a directory")
             return self._listed(directory, self._system.listFiles(root, True))
 
+    def directories(self, directory: StorePlace) -> list[str]:
+        with _failures(directory):
+            found = self._system.listStatus(self._path(directory))
+            return sorted(each.getPath().getName() for each in found if each.isDirectory())
+
     def here(self, directory: StorePlace) -> list[StoredFile]:
         with _failures(directory):
             root = self._path(directory)
             if not self._system.exists(root):
                 return []
             return self._listed(directory, self._system.listFiles(root, False))
-
-    def read(self, file: StoredFile, start: int, length: int) -> bytes:
-        with _failures(file.place):
-            stream = self._system.open(self._path(file.place))
-            try:
-                stream.seek(start)
-                streams = self._jvm.org.apache.commons.io.IOUtils
-                if start + length >= file.size:
-                    return bytes(streams.toByteArray(stream))
-                return bytes(streams.toByteArray(stream, length))
-            finally:
-                stream.close()
-
-    def exists(self, place: StorePlace) -> bool:
-        with _failures(place):
-            return bool(self._system.exists(self._path(place)))
 
     def put(self, place: StorePlace, content: bytes) -> None:
         with _failures(place):

@@ -12,12 +12,6 @@ from collections.abc import Mapping
 SCHEMA_VERSION = 1
 """The version of recorded files that these jobs understand."""
 
-VERSION_KEY = b"pulsar-quota.schema-version"
-TABLE_KEY = b"pulsar-quota.table"
-CLUSTER_KEY = b"pulsar-quota.cluster"
-FILE_KEY = b"pulsar-quota.file"
-REPLACES_KEY = b"pulsar-quota.replaces"
-
 _COMMON = """cluster string, broker string, incarnation bigint, run string, ts timestamp,
         monotonic_ns bigint"""
 
@@ -73,6 +67,23 @@ SCHEMAS: Mapping[str, str] = {
         demand bigint""",
 }
 """Every table's columns, as Spark's DDL."""
+
+MARKS: Mapping[str, str] = {
+    "reports": "direction",
+    "limits": "round",
+    "admitted": "admitted",
+    "membership": "member",
+    "configuration": "resource_group",
+    "lifecycle": "cause",
+    "operations": "stage",
+    "certificates": "holders",
+    "backlogs": "checked",
+    "namespaces": "minute",
+    "enforcement": "path",
+    "escaped": "since",
+    "trees": "weight",
+}
+"""A column of each table that every row has, and few other tables: by it a foreign file is told."""
 
 REQUIRED = ("admitted", "configuration")
 """Without these there is no figure at all; without another one some figures are missing."""

@@ -2,10 +2,12 @@
 
 Run as ``pulsar-quota rollup DIR --out DIR`` or with spark-submit. Usage by group and dimension goes to
 ``hours/date=YYYY-MM-DD``, usage by tenant, namespace and group to ``namespaces/date=YYYY-MM-DD``, usage
-by tree of groups to ``trees/date=YYYY-MM-DD``, the forecast to ``forecast``; days.py says how often days
-are written, and forecast.py what a forecast is worth.
+by tree of groups to ``trees/date=YYYY-MM-DD``, what is missing of each broker's hours to
+``coverage/date=YYYY-MM-DD``, the forecast to ``forecast``; days.py says how often days are written, and
+forecast.py what a forecast is worth.
 
-Exit codes: 0 done; 1 done, but files were skipped; 2 wrong use, or input of which nothing can be made.
+Exit codes: 0 done; 1 done, but files were left out or hours are not whole; 2 wrong use, or input of which
+nothing can be made.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs.claims import writing
+from spark_jobs.coverage import coverage, warnings_of, with_missing
 from spark_jobs.days import write_days
 from spark_jobs.forecast import forecast
-from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
-from spark_jobs.session import computing, session, session_for
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
+from spark_jobs.session import computing, session_for
 from spark_jobs.timeline import THROTTLED, limits_over_time
 from spark_jobs.trees import tree_hours
 
@@ -139,23 +142,27 @@ def namespace_hours(namespaces: DataFrame) -> DataFrame:
     )
 
 
-def roll_up(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> RollUpOutcome:
+def roll_up(recording: Recording, out: Path | StorePlace) -> RollUpOutcome:
     """Write the hours of every recorded day, and the forecast from all hours that were ever written.
 
     Raises:
         RefusedInput: nothing can be made of it.
         OSError: the output cannot be written.
     """
+    spark = recording.spark
     with (
         writing(spark, out) as (target, _),
-        computing(spark, f"{intake.directory}: Spark could not roll it up"),
+        computing(spark, f"{recording.directory}: Spark could not roll it up"),
     ):
-        found = hours(read(spark, intake, "admitted"), read(spark, intake, "configuration"))
+        tables = recording.tables
+        covered = write_days(spark, coverage(tables), target / "coverage", "recorded_s")
+        found = hours(tables["admitted"], tables["configuration"])
+        found = with_missing(found, covered, "hour")
         written = write_days(spark, found, target / "hours", "broker_seconds")
-        by_namespace = namespace_hours(read(spark, intake, "namespaces"))
+        by_namespace = with_missing(namespace_hours(tables["namespaces"]), covered, "hour")
         write_days(spark, by_namespace, target / "namespaces", "broker_minutes")
-        if intake.paths.get("trees"):
-            of_trees = tree_hours(read(spark, intake, "admitted"), read(spark, intake, "trees"))
+        if recording.rows.get("trees"):
+            of_trees = tree_hours(tables["admitted"], tables["trees"])
             of_trees = write_days(spark, of_trees, target / "trees", "broker_seconds")
             used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
         else:
@@ -166,7 +173,7 @@ def roll_up(spark: SparkSession, intake: FileIntake, out: Path | StorePlace) -> 
         return RollUpOutcome(
             rows=tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect()),
             days=written.select("date").distinct().count(),
-            warnings=intake.warnings,
+            warnings=(*recording.warnings, *warnings_of(recording, covered)),
         )
 
 
@@ -182,6 +189,7 @@ def produce(
     *,
     cluster: str | None = None,
     cores: int = 2,
+    skip_unreadable: bool = False,
 ) -> RollUpOutcome:
     """Do it with a session of its own.
 
@@ -189,11 +197,10 @@ def produce(
         RefusedInput: nothing can be made of the directory.
         OSError: the output cannot be written.
     """
-    name, place, target = "pulsar-quota rollup", place_of(directory), place_of(out)
-    started = session_for(name, cores, place, target)
-    # Refuses before a session is started, if it can.
-    intake = examine(place, cluster, spark=started)
-    return roll_up(session(name, cores), intake, target)
+    place, target = place_of(directory), place_of(out)
+    spark = session_for("pulsar-quota rollup", cores, place)
+    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
+    return roll_up(recording, target)
 
 
 def text(outcome: RollUpOutcome) -> str:
@@ -218,10 +225,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", help="what the sidecars recorded")
     parser.add_argument("--out", required=True, help="where the hours go")
     parser.add_argument("--cluster", help="this cluster's files only")
+    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
     options = parser.parse_args(arguments)
 
     def work() -> tuple[str, int]:
-        outcome = produce(options.directory, options.out, cluster=options.cluster)
+        outcome = produce(
+            options.directory, options.out,
+            cluster=options.cluster, skip_unreadable=options.skip_unreadable,
+        )  # fmt: skip
         return text(outcome), outcome.exit_code
 
     return exit_code_of(work, options.out)

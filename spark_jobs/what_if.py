@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.allocation.tree import MAX_DEPTH
@@ -39,12 +39,12 @@ from coordinator.simulation.replay import (
 from coordinator.simulation.tree_replay import TreePlace, planted
 from spark_jobs.changes import BadChange, parse
 from spark_jobs.claims import writing
-from spark_jobs.intake import FileIntake, examine, read
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
-from spark_jobs.session import computing, session, session_for
+from spark_jobs.session import computing, session_for
 
 SECONDS = 3_600
 """The part of each group that is played unless told otherwise: its last hour. A second of a broker takes
@@ -72,8 +72,7 @@ class WhatIfOutcome:
 
 
 def answers(
-    spark: SparkSession,
-    intake: FileIntake,
+    recording: Recording,
     changes: Mapping[str, Change],
     *,
     places: Mapping[str, TreePlace],
@@ -86,8 +85,8 @@ def answers(
     together), admitted per second, and for all together the figures of replay.Figures.
     """
     groups = sorted(_kin(changes, places)) if changes else None
-    stories = demand(read(spark, intake, "admitted"), groups, seconds)
-    told = definitions(read(spark, intake, "configuration"))
+    stories = demand(recording.tables["admitted"], groups, seconds)
+    told = definitions(recording.tables["configuration"])
     play = _player(dict(changes), round_seconds, places)
     tree = F.coalesce(_root(places), F.col("resource_group")).alias("tree")
     together = (stories.groupBy(tree, KEY[1]), told.groupBy(tree, KEY[1]))
@@ -118,19 +117,17 @@ def _root(places: Mapping[str, TreePlace]) -> Column:
 
 
 def ask(
-    spark: SparkSession,
-    intake: FileIntake,
+    recording: Recording,
     changes: Mapping[str, Change],
     *,
     round_seconds: float | None = None,
     seconds: int = SECONDS,
     out: Path | StorePlace | str | None = None,
 ) -> WhatIfOutcome:
-    """Ask what if, of recorded files.
+    """Ask what if, of a recording.
 
     Args:
-        spark: the session.
-        intake: what the sidecars recorded.
+        recording: what the sidecars recorded.
         changes: by group.
         round_seconds: another report interval for every sidecar.
         seconds: how many of each group, its last ones.
@@ -140,10 +137,11 @@ def ask(
         RefusedInput: nothing can be said of it.
         OSError: the output cannot be written.
     """
-    with computing(spark, f"{intake.directory}: Spark could not play it again"):
-        places = tree_places(spark, intake)
+    spark = recording.spark
+    with computing(spark, f"{recording.directory}: Spark could not play it again"):
+        places = tree_places(recording)
         found = answers(
-            spark, intake, changes, places=places, round_seconds=round_seconds, seconds=seconds
+            recording, changes, places=places, round_seconds=round_seconds, seconds=seconds
         ).persist()
         if out is not None:
             with writing(spark, out) as (target, _):
@@ -155,8 +153,8 @@ def ask(
     missing = sorted(set(changes) - played)
     if missing or not rows:
         names = ", ".join(missing) or "any group"
-        raise RefusedInput(f"{intake.directory}: nothing was recorded that limits {names}")
-    return WhatIfOutcome(rows, (*intake.warnings, *_warnings(rows)))
+        raise RefusedInput(f"{recording.directory}: nothing was recorded that limits {names}")
+    return WhatIfOutcome(rows, (*recording.warnings, *_warnings(rows)))
 
 
 def text(outcome: WhatIfOutcome) -> str:
@@ -181,6 +179,7 @@ def produce(
     seconds: int = SECONDS,
     cores: int = 2,
     out: Path | StorePlace | str | None = None,
+    skip_unreadable: bool = False,
 ) -> WhatIfOutcome:
     """Ask what if with a session of its own.
 
@@ -192,13 +191,10 @@ def produce(
     changes = parse(settings)
     if not changes and interval is None:
         raise BadChange("nothing is to be changed: name a setting or an interval")
-    name, place = "pulsar-quota what-if", place_of(directory)
-    target = None if out is None else place_of(out)
-    started = session_for(name, cores, place, target)
-    # Refuses before a session is started, if it can.
-    intake = examine(place, cluster, spark=started)
-    spark = started or session(name, cores, quick=True)
-    return ask(spark, intake, changes, round_seconds=interval, seconds=seconds, out=target)
+    place, target = place_of(directory), None if out is None else place_of(out)
+    spark = session_for("pulsar-quota what-if", cores, place)
+    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
+    return ask(recording, changes, round_seconds=interval, seconds=seconds, out=target)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -210,13 +206,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="how much of each group")
     parser.add_argument("--cluster", help="this cluster's files only")
     parser.add_argument("--out", help="where all rows go, as Parquet")
+    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
 
     def work() -> tuple[str, int]:
         outcome = produce(
             options.directory, options.settings, cluster=options.cluster, interval=options.interval,
-            seconds=options.seconds, out=options.out,
+            seconds=options.seconds, out=options.out, skip_unreadable=options.skip_unreadable,
         )  # fmt: skip
         return as_json(outcome) if options.json else text(outcome), outcome.exit_code
 

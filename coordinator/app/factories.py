@@ -214,7 +214,6 @@ def recorder(config: Config) -> ParquetRecorder | None:
     try:
         files = RecordedFiles(
             config.record_dir,
-            cluster=config.record_cluster,
             broker=config.broker_id,
             run=run,
             retention_s=config.record_retention_days * _SECONDS_PER_DAY,

@@ -31,7 +31,6 @@ _PLACES: Final[Mapping[str, str]] = {
     "sidecar": "sidecar:sidecar",
     "report": "spark.report:report",
     "rollup": "spark.rollup:rollup",
-    "compact": "compact:compact",
     "advise": "spark.advise:advise",
     "what-if": "spark.what_if:what_if",
     "showback": "spark.showback:showback",

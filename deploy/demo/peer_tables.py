@@ -46,7 +46,7 @@ def write(recording: DemoRecording, place: Path, wall_s: float) -> None:
     rows = _rows(recording, wall_s)
     for (table, broker), of_broker in rows.items():
         files = RecordedFiles(
-            str(place), cluster=CLUSTER, broker=broker, run=f"counters-{broker}",
+            str(place), broker=broker, run=f"counters-{broker}",
             retention_s=_KEPT, bytes_max=_KEPT,
         )  # fmt: skip
         content = pa.Table.from_pylist(of_broker, SCHEMAS[table])

@@ -17,7 +17,7 @@ from coordinator.cli.__main__ import app
         (["--throttled", "0"], "write a part of the time above 0 and up to 10%"),
         (["--replay", "-1"], "greater than or equal to 0"),
         (["--out", "s3://key:secret@bucket/x"], "credentials do not belong into a URL"),
-        ([], "no usable file of table admitted and configuration"),
+        ([], "no row of table admitted and configuration"),
     ],
 )
 def test_what_cannot_be_advised_is_wrong_use(options: list[str], said: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``pulsar-quota report``: refusals before anything is started, and what stands in for Spark."""
+"""``pulsar-quota report``: refusals, and what stands in for Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_an_empty_directory_is_wrong_use(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(out)])
 
     assert result.exit_code == 2
-    assert "no usable file of table admitted and configuration" in result.stderr
+    assert "no row of table admitted and configuration" in result.stderr
     assert not out.exists()
 
 

@@ -33,6 +33,6 @@ def test_a_run_that_recorded_nothing_says_so(tmp_path: Path) -> None:
     stale.parent.mkdir(parents=True)
     stale.write_text("of an earlier run")
 
-    with pytest.raises(DemoError, match="no usable file of table admitted and configuration"):
+    with pytest.raises(DemoError, match="no row of table admitted and configuration"):
         report.make(recorded, output, "")
     assert not stale.exists()

@@ -342,7 +342,7 @@ def test_a_gate_stands_still_with_its_coordinator_and_goes_on_with_it(worlds: Ma
 
 def recorded_files(cut_off: CutOff, name: str, table: str) -> list[Path]:
     """The files of a table that a sidecar has written."""
-    return list(cut_off.record_dir(name).glob(f"table={table}/*/*.parquet"))
+    return list(cut_off.record_dir(name).glob(f"table={table}/*/*/*.parquet"))
 
 
 @pytest.mark.verify

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.convergence_report import ReportOutcome, make
-from spark_jobs.intake import examine
+from spark_jobs.recording import open_recording
 from spark_jobs.session import session
 from spark_jobs.targets import parse
 from tests.spark_jobs.recorded import record_a_story
@@ -52,4 +52,4 @@ def report(
 ) -> tuple[ReportOutcome, Path]:
     """The report of the story: it takes half a minute of processor time."""
     out = tmp_path_factory.mktemp("report")
-    return make(spark, examine(story), out, conditions=CONDITIONS), out
+    return make(open_recording(spark, story), out, conditions=CONDITIONS), out

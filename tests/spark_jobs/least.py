@@ -9,9 +9,11 @@ import pyarrow as pa
 from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from tests.adapters.recorder.world import files_at
 
+_ROW = {"cluster": "test", "run": "run-0", "resource_group": "orders", "admitted": 0}
+
 
 def required(place: Path) -> None:
     """A row of each table without which nothing is read."""
     files = files_at(place, "run-0", "broker-0")
     for table in (RecordedTable.ADMITTED, RecordedTable.CONFIGURATION):
-        files.write(table, "2027-01-15", pa.Table.from_pylist([{"run": "run-0"}], SCHEMAS[table]))
+        files.write(table, "2027-01-15", pa.Table.from_pylist([_ROW], SCHEMAS[table]))

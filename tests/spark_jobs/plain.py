@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 def read(place: Path, table: str) -> list[dict[str, Any]]:
     """All rows of a table."""
-    paths = sorted(place.glob(f"table={table}/date=*/*.parquet"))
+    paths = sorted(place.glob(f"table={table}/version=1/date=*/*.parquet"))
     return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
 
 

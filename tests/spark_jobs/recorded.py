@@ -47,7 +47,6 @@ class RecordedCluster(Cluster):
         self.recorders[broker] = ParquetRecorder(
             RecordedFiles(
                 str(self.place),
-                cluster=self.cluster,
                 broker=broker,
                 run=run,
                 retention_s=1e9,

@@ -30,7 +30,7 @@ def run_recorded(world: World, cluster: str, place: Path) -> RunRecording:
     def make(broker: str) -> ParquetRecorder:
         run = f"{cluster}-{next(numbers)}"
         files = RecordedFiles(
-            str(place), cluster=cluster, broker=broker, run=run, retention_s=_KEPT, bytes_max=_KEPT
+            str(place), broker=broker, run=run, retention_s=_KEPT, bytes_max=_KEPT
         )
         recorder = ParquetRecorder(
             files,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from tests.spark_jobs.recorded import RecordedCluster
 
 
@@ -19,12 +17,5 @@ def record(place: Path, cluster: str = "test") -> None:
 
 def file_of(place: Path, table: str) -> Path:
     """The only file of a table."""
-    (path,) = place.glob(f"table={table}/date=*/*.parquet")
+    (path,) = place.glob(f"table={table}/version=1/date=*/*.parquet")
     return path
-
-
-def rewrite(path: Path, metadata: dict[bytes, bytes]) -> None:
-    """Change a file's metadata."""
-    content = pq.ParquetFile(path).read()  # without the columns that its directories would add
-    said = content.schema.metadata | metadata
-    pq.write_table(content.replace_schema_metadata(said), path)

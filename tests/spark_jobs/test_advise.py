@@ -19,7 +19,7 @@ from coordinator.simulation.world import World
 from spark_jobs.advice_evidence import namespaces_then
 from spark_jobs.advice_shown import AdviceOutcome, page, text
 from spark_jobs.advise import ask, main
-from spark_jobs.intake import examine
+from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from tests.spark_jobs.simulated import run_recorded
 
@@ -94,7 +94,7 @@ def advised(
 ) -> tuple[AdviceOutcome, Path]:
     """The advice on it, and where it was written."""
     out = tmp_path_factory.mktemp("advice")
-    return ask(spark, examine(known[0]), share=SHARE, replay_s=60, out=out), out
+    return ask(open_recording(spark, known[0]), share=SHARE, replay_s=60, out=out), out
 
 
 def of(outcome: AdviceOutcome, group: str) -> Mapping[str, Any]:
@@ -190,7 +190,7 @@ def test_the_advice_is_written_as_it_is_shown(advised: tuple[AdviceOutcome, Path
 def test_a_group_that_was_not_recorded_is_refused(spark: SparkSession, story: Path) -> None:
     """Silence would read as "no limit needed"."""
     with pytest.raises(RefusedInput, match="nothing was recorded of payments"):
-        ask(spark, examine(story), groups=["payments"], replay_s=0)
+        ask(open_recording(spark, story), groups=["payments"], replay_s=0)
 
 
 @pytest.mark.parametrize("percent", ["0", "-1", "10.1", "nan"])

@@ -26,9 +26,9 @@ from spark_jobs.convergence_report import (
 )
 from spark_jobs.enforcement import sentences
 from spark_jobs.figures import DEFINITIONS
-from spark_jobs.intake import FileIntake, Skipped, examine, read
 from spark_jobs.places import StorePlace
 from spark_jobs.quality import clock_skew
+from spark_jobs.recording import Recording, open_recording
 from spark_jobs.report_data import ReportData
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
@@ -160,11 +160,11 @@ def test_certificates_are_held_against_what_was_in_force(figures: dict[str, Any]
 def test_a_good_run_ends_with_0_and_meets_its_conditions(
     report: tuple[ReportOutcome, Path], figures: dict[str, Any]
 ) -> None:
-    """Nothing is skipped, dropped or missing."""
+    """Nothing is left out, dropped or missing."""
     outcome, _ = report
 
     assert (outcome.warnings, outcome.missed, outcome.exit_code) == ((), (), 0)
-    assert figures["input"]["skipped"] == []
+    assert figures["input"]["left_out"] == []
     assert figures["headline"].startswith("orders held to 3,000 and 6,000 msg/s published within ")
     assert outcome.text.splitlines()[0] == f"cluster test: {figures['headline']}"
     assert len(outcome.text.splitlines()) < 30
@@ -212,33 +212,32 @@ def test_clock_skew_is_bounded_by_reports_in_both_directions(
     cluster.run(5)
     cluster.write()
 
-    (skew,) = clock_skew(read(spark, examine(tmp_path), "reports")).collect()
+    (skew,) = clock_skew(open_recording(spark, tmp_path).tables["reports"]).collect()
     assert (skew["a"], skew["b"]) == ("broker-1", "broker-2")
     assert skew["skew_s"] == pytest.approx(3.0)
     assert skew["uncertainty_s"] == pytest.approx(0.002)
 
 
-def test_what_may_mislead_is_warned_of() -> None:
+def test_what_may_mislead_is_warned_of(spark: SparkSession) -> None:
     """Every reason for which a report that was made still ends with 1."""
-    intake = FileIntake(
+    recording = Recording(
+        spark,
         directory=StorePlace("recorded"),
         cluster="test",
-        paths={"admitted": ("a",), "configuration": ("c",), "lifecycle": ("l",), "limits": ("m",)},
-        rows={},
-        skipped=(Skipped("table=reports/x.parquet", "truncated"),),
-        duplicates=3,
-        unfinished=1,
+        tables={},
+        rows={"admitted": 1, "configuration": 1, "lifecycle": 1, "limits": 1},
+        left_out=("x.parquet: cannot be read", "y.parquet: cannot be read"),
     )
     collected = ReportData(
         events=[{"seconds_known": 90, "seconds_unknown": 10}],
         recorded=[{"rows_dropped": 5}, {"rows_dropped": 2}],
         skew=[{"skew_s": -0.3}],
     )
-    good = replace(intake, skipped=(), paths=dict.fromkeys(SCHEMAS, ("f",)))
+    good = replace(recording, left_out=(), rows=dict.fromkeys(SCHEMAS, 1))
 
-    assert warnings_of(intake, collected) == [
-        "1 file was skipped: table=reports/x.parquet: truncated",
-        "no file of table reports, membership: figures made of it are missing",
+    assert warnings_of(recording, collected) == [
+        "left out: x.parquet: cannot be read, and 1 more",
+        "no row of table reports, membership: figures made of it are missing",
         "7 rows were dropped by recorders that could not write",
         "the clocks of two brokers are 0.30 s apart; seconds do not line up",
         "10 of 100 seconds were not wholly recorded",
@@ -292,7 +291,9 @@ def test_another_limiter_is_shown_beside(spark: SparkSession, tmp_path: Path) ->
         cluster.write()
 
     outcome = make(
-        spark, examine(tmp_path / "recorded"), tmp_path / "out", peer=examine(tmp_path / "other")
+        open_recording(spark, tmp_path / "recorded"),
+        tmp_path / "out",
+        peer=open_recording(spark, tmp_path / "other"),
     )
 
     figures = json.loads(outcome.figures.path.read_text())
@@ -324,7 +325,7 @@ def test_what_cannot_be_reported_on_ends_with_2(
     empty.mkdir()
 
     assert main([str(empty), "--out", str(out)]) == 2
-    assert "no usable file of table admitted and configuration" in capsys.readouterr().err
+    assert "no row of table admitted and configuration" in capsys.readouterr().err
     assert main([str(story), "--out", str(out), "--fail-on", "speed>=1"]) == 2
     assert "'speed' is no figure" in capsys.readouterr().err
     assert not out.exists()
@@ -336,7 +337,7 @@ def test_a_damaged_file_is_refused(
     """A good footer over a page that is not what was written: no figures rather than wrong ones."""
     place = tmp_path / "recorded"
     shutil.copytree(story, place)
-    path = next(place.glob("table=admitted/*/*.parquet"))
+    path = next(place.glob("table=admitted/*/*/*.parquet"))
     group = pq.read_metadata(path).row_group(0)
     column = next(
         chunk

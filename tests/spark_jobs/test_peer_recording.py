@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 
 from deploy.demo import peer_tables
 from spark_jobs.convergence_report import frames, kept_at
-from spark_jobs.intake import examine, read
 from spark_jobs.places import place_of
-from spark_jobs.tables import SCHEMAS
+from spark_jobs.recording import open_recording
 from tests.demo.scenes import a_peers_run
 
 START = 1_800_000_000
@@ -25,13 +24,11 @@ def test_the_report_says_of_the_peer_what_there_is_to_say(
     """Starved brokers, events and all; nothing of what the peer keeps to itself."""
     place = tmp_path / "peer"
     peer_tables.write(a_peers_run(), place, START)
-    intake = examine(place)
-    made = frames(
-        {name: read(spark, intake, name) for name in SCHEMAS}, kept_at(place_of(tmp_path / "kept"))
-    )
+    recording = open_recording(spark, place)
+    made = frames(recording.tables, kept_at(place_of(tmp_path / "kept")))
     events = [row.asDict() for row in made.events.orderBy("event").collect()]
 
-    assert intake.cluster == peer_tables.CLUSTER
+    assert recording.cluster == peer_tables.CLUSTER
     assert [(event["kinds"], event["happened"] - START) for event in events] == [
         (["start"], 0),
         (["configuration"], 20),

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import events, usage_rollup
 from spark_jobs.figures import event_figures
-from spark_jobs.intake import examine, read
+from spark_jobs.recording import open_recording
 from spark_jobs.timeline import (
     broker_seconds,
     certified_seconds,
@@ -66,9 +66,12 @@ def brokers(
     spark: SparkSession, story: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> DataFrame:
     """Broker seconds of the story, of limits that are written once, as in the report."""
-    intake, place = examine(story), str(tmp_path_factory.mktemp("plans") / "limits")
-    limits_over_time(read(spark, intake, "configuration")).write.parquet(place)
-    return broker_seconds(read(spark, intake, "admitted"), spark.read.parquet(place))
+    recording, place = (
+        open_recording(spark, story),
+        str(tmp_path_factory.mktemp("plans") / "limits"),
+    )
+    limits_over_time(recording.tables["configuration"]).write.parquet(place)
+    return broker_seconds(recording.tables["admitted"], spark.read.parquet(place))
 
 
 def test_shares_take_one_shuffle_of_the_recorded_rows(brokers: DataFrame) -> None:
@@ -91,7 +94,7 @@ def test_group_seconds_are_moved_once_more(
 ) -> None:
     """By group, for what looks back in time: a row a second, however many brokers there are."""
     no_gaps = spark.createDataFrame([], "resource_group string, second bigint")
-    certificates = read(spark, examine(story), "certificates")
+    certificates = open_recording(spark, story).tables["certificates"]
     made = certified_seconds(group_seconds(brokers, no_gaps), certificates)
     moved = shuffles(plan_of(made))
 
@@ -143,8 +146,8 @@ def test_figures_of_all_events_take_seventeen_shuffles(figures_plan: str) -> Non
 
 def test_the_rollup_moves_recorded_rows_once(spark: SparkSession, story: Path) -> None:
     """Added up by broker and second; what is left by second and by hour is less every time."""
-    intake = examine(story)
-    made = usage_rollup.hours(read(spark, intake, "admitted"), read(spark, intake, "configuration"))
+    recording = open_recording(spark, story)
+    made = usage_rollup.hours(recording.tables["admitted"], recording.tables["configuration"])
     moved = shuffles(plan_of(made))
 
     assert [columns for columns in moved if "broker" in columns] == [

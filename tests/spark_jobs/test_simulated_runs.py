@@ -22,8 +22,8 @@ from coordinator.simulation.recording import GroupRecord, RunRecording
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters, Stage
 from spark_jobs.convergence_report import frames, kept_at
-from spark_jobs.intake import examine, read
 from spark_jobs.places import place_of
+from spark_jobs.recording import open_recording
 from spark_jobs.report_data import Value
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
@@ -77,7 +77,7 @@ def events(
 
 def _renamed(spark: SparkSession, place: Path, name: str, table: str) -> DataFrame:
     """A scenario's table, with the scenario as the group and in every broker's name."""
-    rows = read(spark, examine(place / name), table)
+    rows = open_recording(spark, place / name).tables[table]
     if "resource_group" in rows.columns:
         rows = rows.withColumn("resource_group", F.lit(name))
     for column in set(BROKERS) & set(rows.columns):

@@ -20,7 +20,7 @@ from coordinator.simulation.stage import Parameters
 from spark_jobs import advise
 from spark_jobs.changes import parse
 from spark_jobs.convergence_report import ReportOutcome, make
-from spark_jobs.intake import examine
+from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.trees import tree_hours
@@ -49,7 +49,7 @@ def hours(
 ) -> Mapping[str, Mapping[str, Any]]:
     """The written hour of every group, by name."""
     out = tmp_path_factory.mktemp("usage")
-    outcome = roll_up(spark, examine(recorded), out)
+    outcome = roll_up(open_recording(spark, recorded), out)
     assert "shop" in text(outcome), "a parent is foretold as well"
     rows = spark.read.parquet(str(out / "trees")).where(F.col("dimension") == MESSAGES).collect()
     return {row["resource_group"]: row.asDict() for row in rows}
@@ -101,7 +101,7 @@ def report(
     spark: SparkSession, recorded: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> ReportOutcome:
     """The convergence report of the same recording."""
-    return make(spark, examine(recorded), tmp_path_factory.mktemp("report"))
+    return make(open_recording(spark, recorded), tmp_path_factory.mktemp("report"))
 
 
 @pytest.mark.verify
@@ -140,7 +140,7 @@ def test_what_a_change_gives_one_group_is_told_of_all_groups_of_its_tree(
     spark: SparkSession, recorded: Path
 ) -> None:
     """With twice the root's limit web, which has none of its own, gets nearly all of the second half."""
-    answer = ask(spark, examine(recorded), parse(["shop.publishRateInMsgs=2000"]))
+    answer = ask(open_recording(spark, recorded), parse(["shop.publishRateInMsgs=2000"]))
     totals = {
         (row["resource_group"], row["variant"]): row["admitted"]
         for row in answer.rows
@@ -160,7 +160,7 @@ def test_what_if_guarantees_could_not_be_kept_is_refused_with_the_sum(
 ) -> None:
     """As the API refuses it."""
     with pytest.raises(RefusedInput, match="guarantees below shop would add up to 600"):
-        ask(spark, examine(recorded), parse(["shop.publishRateInMsgs=100"]))
+        ask(open_recording(spark, recorded), parse(["shop.publishRateInMsgs=100"]))
 
 
 def rows_of_a_tree(spark: SparkSession, seconds: list[int], trees_at: list[int]) -> list[Any]:
@@ -204,7 +204,7 @@ def test_advice_on_a_group_of_a_tree_says_that_it_shares_a_limit(
     spark: SparkSession, recorded: Path
 ) -> None:
     """A limit of its own does not help a group that waits for want of a guarantee."""
-    outcome = advise.ask(spark, examine(recorded), groups=["web"], replay_s=0)
+    outcome = advise.ask(open_recording(spark, recorded), groups=["web"], replay_s=0)
     told = [caution for row in outcome.rows for caution in row["cautions"]]
 
     assert any(caution.startswith("it shares the limit of shop: ") for caution in told)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 
 from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
 from spark_jobs.forecast import forecast
-from spark_jobs.intake import examine
+from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.usage_rollup import (
@@ -26,7 +26,7 @@ from spark_jobs.usage_rollup import (
     text,
 )
 from tests.adapters.recorder.world import Recording
-from tests.spark_jobs.intake_of import required
+from tests.spark_jobs.least import required
 from tests.spark_jobs.plain import read
 
 MESSAGES = "publishRateInMsgs"
@@ -44,7 +44,7 @@ def of_story(
 ) -> tuple[RollUpOutcome, Path]:
     """The roll-up of the story, and where it was written."""
     out = tmp_path_factory.mktemp("hours")
-    return roll_up(spark, examine(story), out), out
+    return roll_up(open_recording(spark, story), out), out
 
 
 def test_an_hour_adds_up_what_all_brokers_admitted(
@@ -64,9 +64,9 @@ def test_an_hour_adds_up_what_all_brokers_admitted(
 @pytest.mark.verify
 def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_path: Path) -> None:
     """A bill must not depend on the number of runs."""
-    roll_up(spark, examine(story), tmp_path)
+    roll_up(open_recording(spark, story), tmp_path)
     once = written(spark, tmp_path)
-    roll_up(spark, examine(story), tmp_path)
+    roll_up(open_recording(spark, story), tmp_path)
 
     assert written(spark, tmp_path) == once
 
@@ -78,17 +78,17 @@ def test_what_came_late_is_in_the_next_run_and_what_was_deleted_stays(
     """A sidecar's files may come after the others', and retention deletes them in the end."""
     part = tmp_path / "part"
     shutil.copytree(story, part)
-    late = sorted(part.glob("table=admitted/date=*/broker-2.*.parquet"))
+    late = sorted(part.glob("table=admitted/version=1/date=*/broker-2.*.parquet"))
     aside = [path.rename(tmp_path / path.name) for path in late]
-    roll_up(spark, examine(part), tmp_path)
+    roll_up(open_recording(spark, part), tmp_path)
     early = sum(int(str(hour["admitted"])) for hour in written(spark, tmp_path))
     for path, home in zip(aside, late, strict=True):
         path.rename(home)
-    roll_up(spark, examine(part), tmp_path)
+    roll_up(open_recording(spark, part), tmp_path)
     whole = written(spark, tmp_path)
-    for path in part.glob("table=admitted/date=*/broker-1.*.parquet"):
+    for path in part.glob("table=admitted/version=1/date=*/broker-1.*.parquet"):
         path.unlink()
-    roll_up(spark, examine(part), tmp_path)
+    roll_up(open_recording(spark, part), tmp_path)
 
     assert sum(int(str(hour["admitted"])) for hour in whole) > early
     assert written(spark, tmp_path) == whole
@@ -166,7 +166,7 @@ def test_late_minutes_of_a_namespace_are_in_the_next_run(
     required(place)
 
     def messages() -> int:
-        roll_up(spark, examine(place), out)
+        roll_up(open_recording(spark, place), out)
         written = spark.read.parquet(str(out / "namespaces"))
         return int(written.agg(F.sum("messages")).collect()[0][0])
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from coordinator.core.model import Dimension
 from coordinator.simulation.replay import Change
 from spark_jobs.changes import BadChange, parse
-from spark_jobs.intake import examine
+from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.what_if import WhatIfOutcome, ask, main, text
 from tests.spark_jobs.recorded import RecordedCluster
@@ -33,7 +33,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def doubled(spark: SparkSession, calm: Path) -> WhatIfOutcome:
     """The answer to: what if the limit were twice as high?"""
-    return ask(spark, examine(calm), parse(["orders.publishRateInMsgs=6000"]), seconds=20)
+    return ask(open_recording(spark, calm), parse(["orders.publishRateInMsgs=6000"]), seconds=20)
 
 
 def admitted(outcome: WhatIfOutcome, variant: str, broker: str | None = None) -> float:
@@ -72,7 +72,7 @@ def test_the_answer_fits_a_screen(doubled: WhatIfOutcome) -> None:
 def test_a_group_that_was_not_recorded_is_refused_by_name(spark: SparkSession, calm: Path) -> None:
     """Silence about it would read as "no effect"."""
     with pytest.raises(RefusedInput, match="payments"):
-        ask(spark, examine(calm), parse(["payments.publishRateInMsgs=1"]))
+        ask(open_recording(spark, calm), parse(["payments.publishRateInMsgs=1"]))
 
 
 def test_several_settings_of_a_group_add_up() -> None:

@@ -1,12 +1,12 @@
 """Parquet files that are always complete for readers: written under a dot name, then renamed.
 
-The layout is ``table=NAME/date=YYYY-MM-DD/BROKER.RUN.NUMBER.parquet``, one broker's rows of one UTC
-day per file. Readers skip names that begin with a dot, so a file is there as a whole or not at all,
-also after a crash or on a full disk; what a crash left under a dot name is removed by the next run of
-its broker.
+The layout is ``table=NAME/version=V/date=YYYY-MM-DD/BROKER.RUN.NUMBER.parquet``, one broker's rows of one
+UTC day per file; V is the version of the schemas. Readers skip names that begin with a dot, so a file is
+there as a whole or not at all, also after a crash or on a full disk; what a crash left under a dot name
+is removed by the next run of its broker.
 
-On an object store that rename is a copy and a delete. Neither is a single step with the other, nor need
-they be: the copy appears as a whole, and what a crash leaves of the rest is under the dot name.
+An object store has neither directories nor a rename. There an object is written once, under its own name:
+it appears when its upload ends.
 
 A place is a local directory or any URL that ``pyarrow.fs`` knows (``s3://``, which Hadoop calls
 ``s3a://``, ``gs://``, ``hdfs://``; with fsspec installed also ``fsspec+SCHEME://``). Every method may
@@ -29,11 +29,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from coordinator.adapters.recorder.tables import RecordedTable, file_schema
+from coordinator.adapters.recorder.tables import SCHEMA_VERSION, SCHEMAS, RecordedTable
 
 SUFFIX = ".parquet"
 UNFINISHED = "."
 _AS_ARROW_SAYS = {"s3a": "s3"}
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+"""As ``pyarrow.fs`` calls them."""
 _DATE = "date="
 _DAY_S = 86_400
 
@@ -47,7 +49,6 @@ class RecordedFiles:
 
     Args:
         place: directory or URL.
-        cluster: name of the cluster, kept in each file's metadata.
         broker: the sidecar's broker.
         run: unique for this process.
         retention_s: age at which a file is deleted.
@@ -61,14 +62,12 @@ class RecordedFiles:
         self,
         place: str,
         *,
-        cluster: str,
         broker: str,
         run: str,
         retention_s: float,
         bytes_max: int,
     ) -> None:
         self._filesystem, self._root = open_place(place)
-        self._cluster = cluster
         # A colon means something else in the paths of some readers.
         self._broker = broker.replace(":", "_")
         self._run = run
@@ -85,27 +84,32 @@ class RecordedFiles:
             OSError: it could not be written, and nothing is left of it.
         """
         name = f"{self._broker}.{self._run}.{self._written:08d}{SUFFIX}"
-        directory = f"{self._root}/table={table.value}/{_DATE}{date}"
+        version = f"version={SCHEMA_VERSION}"
+        directory = f"{self._root}/table={table.value}/{version}/{_DATE}{date}"
+        parquet = _parquet(content.cast(SCHEMAS[table]))
+        if self._filesystem.type_name in _OBJECT_STORES:
+            self._put(f"{directory}/{name}", parquet)
+        else:
+            self._put_and_rename(directory, name, parquet)
+        size = int(parquet.size)
+        self._written += 1
+        self._total += size
+        return size
+
+    def _put(self, path: str, parquet: pa.Buffer) -> None:
+        with self._filesystem.open_output_stream(path) as stream:
+            stream.write(parquet)
+
+    def _put_and_rename(self, directory: str, name: str, parquet: pa.Buffer) -> None:
         self._filesystem.create_dir(directory, recursive=True)
         unfinished = f"{directory}/{UNFINISHED}{name}"
-        schema = file_schema(table, self._cluster, f"{self._run}.{self._written:08d}")
         try:
-            pq.write_table(
-                content.cast(schema),
-                unfinished,
-                filesystem=self._filesystem,
-                compression="zstd",
-                write_page_checksum=True,
-            )
-            size = self._filesystem.get_file_info(unfinished).size or 0
+            self._put(unfinished, parquet)
             self._filesystem.move(unfinished, f"{directory}/{name}")
         except OSError:
             with contextlib.suppress(OSError):
                 self._filesystem.delete_file(unfinished)
             raise
-        self._written += 1
-        self._total += size
-        return size
 
     def exceeds_bytes(self) -> bool:
         """Return whether this broker's files exceed their bound."""
@@ -142,6 +146,13 @@ class RecordedFiles:
     def _is_own(self, name: str) -> bool:
         parts = PurePosixPath(name).name.removeprefix(UNFINISHED).rsplit(".", 3)
         return parts[0] == self._broker and name.endswith(SUFFIX)
+
+
+def _parquet(content: pa.Table) -> pa.Buffer:
+    """Return a table as a file; every page has a checksum, by which a reader finds it damaged."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(content, sink, compression="zstd", write_page_checksum=True)
+    return sink.getvalue()
 
 
 def _written_s(info: fs.FileInfo) -> float:

@@ -5,7 +5,7 @@ the *run* (one process from start to end), and the time by both of its clocks. T
 microseconds, UTC: Spark reads no nanoseconds) relates brokers to each other; the monotonic clock, which
 cannot be set, orders the rows of a run.
 
-A reader that knows another version refuses the file: a column changes its meaning only with the version.
+Files of another version are in other directories: a column changes its meaning only with the version.
 ``spark_jobs/tables.py`` is the reader's side; a test holds the two together.
 """
 
@@ -18,15 +18,6 @@ import pyarrow as pa
 
 SCHEMA_VERSION = 1
 """Grows with every change of a schema or of a column's meaning; another table changes neither."""
-
-VERSION_KEY = b"pulsar-quota.schema-version"
-TABLE_KEY = b"pulsar-quota.table"
-CLUSTER_KEY = b"pulsar-quota.cluster"
-FILE_KEY = b"pulsar-quota.file"
-REPLACES_KEY = b"pulsar-quota.replaces"
-"""File metadata that a reader checks before it reads a row. The file key is unique for every file that a
-recorder wrote, so that a copy under another name is recognised; a merged file lists those of its sources,
-separated by spaces, and they are not to be read beside it (compaction.py)."""
 
 
 class RecordedTable(Enum):
@@ -241,15 +232,3 @@ SCHEMAS: Mapping[RecordedTable, pa.Schema] = {
         demand=pa.int64(),
     ),
 }
-
-
-def file_schema(table: RecordedTable, cluster: str, file: str) -> pa.Schema:
-    """Return a table's schema with the metadata of one file."""
-    return SCHEMAS[table].with_metadata(
-        {
-            VERSION_KEY: str(SCHEMA_VERSION).encode(),
-            TABLE_KEY: table.value.encode(),
-            CLUSTER_KEY: cluster.encode(),
-            FILE_KEY: file.encode(),
-        }
-    )

@@ -8,10 +8,10 @@ import typer
 
 from coordinator.cli.output import echo
 from coordinator.cli.session import session_of
-from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, spark_job
+from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, SkipUnreadable, spark_job
 
 
-def advise(
+def advise(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     context: typer.Context,
     directory: Recorded,
     throttled: Annotated[
@@ -37,6 +37,7 @@ def advise(
         str | None,
         typer.Option(help="Place of the advice and of a file for groups apply.", metavar="PLACE"),
     ] = None,
+    skip_unreadable: SkipUnreadable = False,
     cores: Cores = 2,
 ) -> None:
     """Advise the limit that would have throttled recorded traffic for a given part of the time."""
@@ -52,6 +53,7 @@ def advise(
             cluster=cluster,
             out=out,
             cores=cores,
+            skip_unreadable=skip_unreadable,
         )
     echo(as_json(outcome) if session_of(context).as_json else text(outcome))
     raise typer.Exit(outcome.exit_code)

@@ -17,6 +17,10 @@ Recorded = Annotated[
     str, typer.Argument(help="Recording of the sidecars: a directory or URL.", metavar="PLACE")
 ]
 Cluster = Annotated[str | None, typer.Option(help="This cluster's files only.", show_default=False)]
+SkipUnreadable = Annotated[
+    bool,
+    typer.Option("--skip-unreadable", help="Leave files out that cannot be read, and name them."),
+]
 Cores = Annotated[int, typer.Option(help="Cores to use.", min=1)]
 
 

@@ -8,7 +8,7 @@ import typer
 
 from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
-from coordinator.cli.spark.jobs import Cores, Recorded, spark_job
+from coordinator.cli.spark.jobs import Cores, Recorded, SkipUnreadable, spark_job
 
 
 def report(
@@ -34,13 +34,22 @@ def report(
             show_default=False,
         ),
     ] = None,
+    skip_unreadable: SkipUnreadable = False,
     cores: Cores = 2,
 ) -> None:
     """Report from recorded traffic whether limits held, how fairly and how soon."""
     with spark_job(out):
         from spark_jobs.convergence_report import produce  # noqa: PLC0415
 
-        made = produce(directory, out, cluster=cluster, fail_on=fail_on, cores=cores, peer=peer)
+        made = produce(
+            directory,
+            out,
+            cluster=cluster,
+            fail_on=fail_on,
+            cores=cores,
+            peer=peer,
+            skip_unreadable=skip_unreadable,
+        )
     if session_of(context).as_json:
         print_json(
             {

@@ -9,7 +9,7 @@ import typer
 
 from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
-from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, spark_job
+from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, SkipUnreadable, spark_job
 
 
 def showback(
@@ -21,13 +21,16 @@ def showback(
     ],
     out: Annotated[str, typer.Option(help="Place of usage, Parquet and CSV.", metavar="PLACE")],
     cluster: Cluster = None,
+    skip_unreadable: SkipUnreadable = False,
     cores: Cores = 2,
 ) -> None:
     """Bill recorded usage to tenants and owners; running it again changes nothing."""
     with spark_job(out):
         from spark_jobs.showback import produce, text  # noqa: PLC0415
 
-        made = produce(directory, prices, out, cluster=cluster, cores=cores)
+        made = produce(
+            directory, prices, out, cluster=cluster, cores=cores, skip_unreadable=skip_unreadable
+        )
     if session_of(context).as_json:
         totals = [row | {"amount": str(row["amount"])} for row in map(dict, made.totals)]
         print_json({"lines": made.lines, "totals": totals, "warnings": made.warnings})

@@ -8,10 +8,10 @@ import typer
 
 from coordinator.cli.output import echo
 from coordinator.cli.session import session_of
-from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, spark_job
+from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, SkipUnreadable, spark_job
 
 
-def what_if(
+def what_if(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     context: typer.Context,
     directory: Recorded,
     settings: Annotated[
@@ -32,6 +32,7 @@ def what_if(
     out: Annotated[
         str | None, typer.Option(help="Place of all rows, as Parquet.", metavar="PLACE")
     ] = None,
+    skip_unreadable: SkipUnreadable = False,
     cores: Cores = 2,
 ) -> None:
     """Replay recorded traffic with a change, and show its effect."""
@@ -46,6 +47,7 @@ def what_if(
             seconds=seconds,
             cores=cores,
             out=out,
+            skip_unreadable=skip_unreadable,
         )
     echo(as_json(outcome) if session_of(context).as_json else text(outcome))
     raise typer.Exit(outcome.exit_code)

@@ -7,7 +7,7 @@ that a broker writes of its own use, and then a poll is taken at once: that a gr
 and that another process reports. So while nothing passes, polls may be rare. They may not where dispatch
 or single topics are limited, which no report tells of.
 
-With 10,000 topics that is every 5 s after news, every 15 s otherwise, every two minutes while nothing passes.
+With 10,000 topics that is every 5 s after news, every 15 s otherwise, every 120 s while nothing passes.
 Polls of up to some 2,000 topics are not *expensive*, and as far apart with news as without.
 
 Pure: told the polls and the reports, it returns the times.

@@ -12,15 +12,7 @@ import pytest
 from pyarrow import fs
 
 from coordinator.adapters.recorder.files import UnusablePlace, date_of, open_place
-from coordinator.adapters.recorder.tables import (
-    CLUSTER_KEY,
-    FILE_KEY,
-    SCHEMA_VERSION,
-    SCHEMAS,
-    TABLE_KEY,
-    VERSION_KEY,
-    RecordedTable,
-)
+from coordinator.adapters.recorder.tables import SCHEMA_VERSION, SCHEMAS, RecordedTable
 from tests.adapters.recorder.world import DAY_S, files_at
 
 NOW_S = 1_800_000_000.0
@@ -39,17 +31,13 @@ def all_files(place: Path) -> list[str]:
 
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:
-    """Version, table, cluster and a file id stand in its metadata; its path says table and day."""
+    """Its path says table, version of the schemas, and day; its schema is the table's."""
     size = files_at(tmp_path).write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
 
-    path = tmp_path / "table=membership/date=2026-11-21/broker-1.run-1.00000000.parquet"
+    directory = tmp_path / f"table=membership/version={SCHEMA_VERSION}/date=2026-11-21"
+    path = directory / "broker-1.run-1.00000000.parquet"
     assert path.stat().st_size == size
-    schema = pq.read_schema(path)
-    assert schema.equals(SCHEMAS[RecordedTable.MEMBERSHIP])
-    assert schema.metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
-    assert schema.metadata[TABLE_KEY] == b"membership"
-    assert schema.metadata[CLUSTER_KEY] == b"test"
-    assert schema.metadata[FILE_KEY] == b"run-1.00000000"
+    assert pq.read_schema(path).equals(SCHEMAS[RecordedTable.MEMBERSHIP])
 
 
 @pytest.mark.parametrize("table", RecordedTable)
@@ -71,7 +59,9 @@ def test_a_colon_in_a_broker_id_stays_out_of_paths(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
     """The unfinished one is removed, and the next attempt takes its number."""
     files = files_at(tmp_path)
-    in_the_way = tmp_path / "table=membership/date=2026-11-21/broker-1.run-1.00000000.parquet"
+    in_the_way = (
+        tmp_path / "table=membership/version=1/date=2026-11-21/broker-1.run-1.00000000.parquet"
+    )
     in_the_way.mkdir(parents=True)
     with pytest.raises(OSError, match="Is a directory"):
         files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
@@ -84,7 +74,7 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) ->
 
 def test_what_a_crash_left_is_removed_by_the_next_run_of_the_same_broker(tmp_path: Path) -> None:
     """Another broker's unfinished file may still be written to."""
-    directory = tmp_path / "table=reports/date=2026-11-21"
+    directory = tmp_path / "table=reports/version=1/date=2026-11-21"
     directory.mkdir(parents=True)
     for name in (".broker-1.run-0.00000007.parquet", ".broker-2.run-0.00000007.parquet"):
         (directory / name).write_bytes(b"PAR1 half a file")
@@ -137,7 +127,7 @@ def test_where_a_store_tells_no_time_a_file_is_as_old_as_its_day() -> None:
     for day in ("2026-11-20", "2026-11-21"):
         files_at(place, run=day).write(RecordedTable.MEMBERSHIP, day, content())
     filesystem.copy_file(
-        f"{root}/table=membership/date=2026-11-21/broker-1.2026-11-21.00000000.parquet",
+        f"{root}/table=membership/version=1/date=2026-11-21/broker-1.2026-11-21.00000000.parquet",
         f"{root}/broker-1.elsewhere.00000000.parquet",
     )
     end_of_first_day_s = datetime(2026, 11, 21, tzinfo=UTC).timestamp()

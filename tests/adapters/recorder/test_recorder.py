@@ -109,7 +109,6 @@ def failing(tmp_path: Path) -> FailingFiles:
     """Files of the same run as the recorder's."""
     return FailingFiles(
         str(tmp_path),
-        cluster="test",
         broker="broker-1",
         run="run-1",
         retention_s=1e9,
@@ -333,7 +332,7 @@ def test_a_file_holds_one_day(tmp_path: Path) -> None:
             recording.recorder.report_sent(report("broker-1"), 64, 1)
             recording.clock.advance(86_400)
 
-    assert sorted(path.name for path in (tmp_path / "table=reports").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "table=reports/version=1").iterdir()) == [
         "date=2027-01-15",
         "date=2027-01-16",
     ]
@@ -402,9 +401,7 @@ def test_a_place_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
             eventually(lambda: len(release) > 1, "the test ended the wait")
             return 0
 
-    files = Hanging(
-        str(tmp_path), cluster="c", broker="broker-1", run="r", retention_s=1e9, bytes_max=2**40
-    )
+    files = Hanging(str(tmp_path), broker="broker-1", run="r", retention_s=1e9, bytes_max=2**40)
     with Recording(tmp_path, RecorderBounds(file_s=0.01), files=files) as recording:
         recording.recorder.report_sent(report("broker-1"), 64, 1)
         eventually(lambda: bool(release), "the file is being written")

@@ -42,7 +42,7 @@ def files_at(
 ) -> RecordedFiles:
     """Files of one run."""
     settings: dict[str, Any] = {"retention_s": 10_000 * DAY_S, "bytes_max": 2**40}
-    return RecordedFiles(str(place), cluster="test", broker=broker, run=run, **(settings | more))
+    return RecordedFiles(str(place), broker=broker, run=run, **(settings | more))
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Recording:
 
 def rows_of(place: Path, table: RecordedTable) -> list[dict[str, Any]]:
     """All rows of a table, by run and time."""
-    paths = sorted(place.glob(f"table={table.value}/date=*/[!.]*.parquet"))
+    paths = sorted(place.glob(f"table={table.value}/version=1/date=*/[!.]*.parquet"))
     rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
     return sorted(rows, key=lambda row: (row["run"], row["monotonic_ns"]))
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import showback, usage_rollup
 from spark_jobs.convergence_report import frames
+from spark_jobs.coverage import coverage, with_missing
 from spark_jobs.prices import ClassPrices, PriceTable
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.trees import tree_hours
@@ -52,8 +53,11 @@ def _of_report(spark: SparkSession) -> dict[str, DataFrame]:
 
 def _of_rollup(spark: SparkSession) -> dict[str, DataFrame]:
     hours = usage_rollup.hours(_table(spark, "admitted"), _table(spark, "configuration"))
+    covered = coverage({table: _table(spark, table) for table in SCHEMAS})
     return {
+        "coverage": covered,
         "hours": hours,
+        "lines": with_missing(_unknown(spark, hours), _unknown(spark, covered), "hour"),
         "namespaces": usage_rollup.namespace_hours(_table(spark, "namespaces")),
         "trees": tree_hours(_table(spark, "admitted"), _table(spark, "trees")),
     }

@@ -53,9 +53,16 @@ def in_a_bucket(s3_endpoint: str) -> str:
 def copied(directory: Path, to: StorePlace, spark: SparkSession) -> StorePlace:
     """A directory's files in another place."""
     store = store_of(to, spark)
-    for file in store_of(place_of(directory)).files(place_of(directory)):
+    for file in store_of(place_of(directory), spark).files(place_of(directory)):
         store.put(to / file.below, file.place.path.read_bytes())
     return to
+
+
+def content_of(spark: SparkSession, place: StorePlace) -> bytes:
+    """A whole file, as Spark reads it."""
+    row = spark.read.format("binaryFile").load(place.for_spark).first()
+    assert row is not None
+    return bytes(row["content"])
 
 
 @pytest.fixture(params=["here", "hdfs", "s3"])

@@ -12,22 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.convergence_report import ReportOutcome, make
 from spark_jobs.days import DAY, write_days
-from spark_jobs.intake import examine
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.stores import Store, store_of
+from spark_jobs.recording import open_recording
+from spark_jobs.stores import store_of
 from tests.spark_jobs.conftest import CONDITIONS
+from tests.spark_jobs.stores.conftest import content_of
 
 pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-def read(store: Store, place: StorePlace) -> bytes:
-    """A whole file."""
-    (file,) = (
-        file
-        for file in store.here(StorePlace(place.url.rpartition("/")[0], place.options))
-        if file.name == place.name
-    )
-    return store.read(file, 0, file.size)
 
 
 def test_a_report_from_s3_to_hdfs_is_that_of_a_directory(
@@ -35,14 +26,14 @@ def test_a_report_from_s3_to_hdfs_is_that_of_a_directory(
 ) -> None:
     """Every figure to its last digit, and every row; recorders wrote straight into the bucket."""
     recorded, out = place_of(in_a_bucket), place_of(f"{hdfs_root}/report")
-    made = make(spark, examine(recorded, spark=spark), out, conditions=CONDITIONS)
+    made = make(open_recording(spark, recorded), out, conditions=CONDITIONS)
     here, store = report[1], store_of(out, spark)
 
-    figures = json.loads(read(store, made.figures))
+    figures = json.loads(content_of(spark, made.figures))
     assert figures["events"]
     assert figures == json.loads((here / "figures.json").read_text())
-    assert read(store, made.page).startswith(b"<!doctype html>")
-    assert read(store, out / "summary.txt").decode() == f"{made.text}\n"
+    assert content_of(spark, made.page).startswith(b"<!doctype html>")
+    assert content_of(spark, out / "summary.txt").decode() == f"{made.text}\n"
     written = spark.read.parquet((out / "parquet/group_seconds").for_spark)
     local = spark.read.parquet(str(here / "parquet/group_seconds"))
     assert sorted(map(tuple, written.collect())) == sorted(map(tuple, local.collect()))

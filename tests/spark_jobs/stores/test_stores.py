@@ -15,29 +15,26 @@ from spark_jobs import claims, stores
 from spark_jobs.claims import CLAIM, PlaceTaken, claimed
 from spark_jobs.convergence_report import main as report
 from spark_jobs.convergence_report import make
-from spark_jobs.intake import examine, read
 from spark_jobs.places import StorePlace, place_of
+from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
-from spark_jobs.session import computing
 from spark_jobs.stores import (
     EXCLUDED,
     PACKAGES,
     NoSuchFile,
-    StoredFile,
     StoreFailure,
     output_store,
     store_of,
 )
-from spark_jobs.tables import VERSION_KEY
-from tests.spark_jobs.spoilt import file_of, record, rewrite
+from tests.spark_jobs.spoilt import file_of, record
 from tests.spark_jobs.stores import servers
-from tests.spark_jobs.stores.conftest import copied, in_s3
+from tests.spark_jobs.stores.conftest import content_of, copied, in_s3
 
 pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_a_file_is_listed_and_read_back(place: StorePlace, spark: SparkSession) -> None:
-    """Any part of it; a directory lists what is below it, in order."""
+    """A directory lists what is below it, in order."""
     store = store_of(place, spark)
     store.put(place / "b/two", b"0123456789")
     store.put(place / "a", b"one")
@@ -46,8 +43,8 @@ def test_a_file_is_listed_and_read_back(place: StorePlace, spark: SparkSession) 
 
     assert [file.below for file in (hidden, one, two)] == [".c", "a", "b/two"]
     assert (two.name, two.size) == ("two", 10)
-    assert store.read(two, 2, 3) == b"234"
-    assert store.read(two, 8, 2) == b"89"
+    assert content_of(spark, two.place) == b"0123456789"
+    assert store.directories(place) == ["b"]
     assert [file.name for file in store.here(place)] == [".c", "a"]
 
 
@@ -56,29 +53,29 @@ def test_a_file_takes_the_place_of_another(place: StorePlace, spark: SparkSessio
     store = store_of(place, spark)
     store.put(place / "a", b"old and long")
     store.put(place / "a", b"new")
-    assert store.read(store.files(place)[0], 0, 3) == b"new"
+    assert content_of(spark, place / "a") == b"new"
     store.put(place / "aside/b", b"newest")
     store.publish(place / "aside/b", place / "a")
     store.remove(place / "aside")
     (only,) = store.files(place)
 
-    assert (only.below, store.read(only, 0, 6)) == ("a", b"newest")
+    assert (only.below, content_of(spark, only.place)) == ("a", b"newest")
 
 
 def test_what_is_not_there_is_named(place: StorePlace, spark: SparkSession) -> None:
-    """A place, and a file that is gone since it was listed; to delete it again is no fault."""
+    """A place and its directories; to delete what is gone is no fault."""
     store = store_of(place, spark)
     with pytest.raises(NoSuchFile, match="no such"):
         store.files(place / "nowhere")
+    with pytest.raises(NoSuchFile, match="no such"):
+        store.directories(place / "nowhere")
     assert store.here(place / "nowhere") == []
     store.put(place / "a", b"one")
     (file,) = store.files(place)
     store.remove(file.place)
     store.remove(file.place)
 
-    assert not store.exists(file.place)
-    with pytest.raises(FileNotFoundError):
-        store.read(file, 0, 3)
+    assert store.here(place) == []
 
 
 def test_one_job_writes_to_a_place(place: StorePlace, spark: SparkSession) -> None:
@@ -129,32 +126,12 @@ def test_a_job_says_again_and_again_that_it_writes(
 def test_a_store_that_is_busy_is_asked_again(
     s3_endpoint: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Every third answer is 503, and the intake is that of a directory."""
+    """Every third answer is 503, and the recording is that of a directory."""
     record(tmp_path)
     place = copied(tmp_path, place_of(in_s3(s3_endpoint, "busy")), spark)
-    there, here = examine(place, spark=spark), examine(tmp_path)
+    there, here = open_recording(spark, place), open_recording(spark, tmp_path)
 
-    assert (there.rows, there.cluster, there.skipped) == (here.rows, here.cluster, ())
-
-
-def test_a_file_that_is_deleted_while_others_are_looked_at_is_not_missed(
-    s3_endpoint: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its rows may be in a merged file that was not there yet: all are listed anew."""
-    record(tmp_path)
-    place = copied(tmp_path, place_of(in_s3(s3_endpoint)), spark)
-    store = store_of(place, spark)
-    doomed = next(file for file in store.files(place) if "table=reports" in file.below)
-    read = type(store).read
-
-    def deleting(self: object, file: StoredFile, start: int, length: int) -> bytes:
-        store.remove(doomed.place)
-        return read(store, file, start, length)
-
-    monkeypatch.setattr(type(store), "read", deleting)
-    intake = examine(place, spark=spark)
-
-    assert (intake.missing, intake.skipped) == (("reports",), ())
+    assert (there.rows, there.cluster, there.left_out) == (here.rows, here.cluster, ())
 
 
 def test_a_file_that_vanishes_before_its_rows_are_read_ends_the_job_by_its_name(
@@ -163,46 +140,31 @@ def test_a_file_that_vanishes_before_its_rows_are_read_ends_the_job_by_its_name(
     """As when retention deletes it after the look; there is no page that could be taken for a report."""
     record(tmp_path / "recorded")
     copied(tmp_path / "recorded", place / "recorded", spark)
-    intake, store = examine(place / "recorded", spark=spark), store_of(place, spark)
+    recording, store = open_recording(spark, place / "recorded"), store_of(place, spark)
     (gone,) = (file for file in store.files(place) if "table=admitted" in file.below)
     store.remove(gone.place)
 
     with pytest.raises(RefusedInput, match=f"{gone.name}.*deleted it while it was read"):
-        make(spark, intake, place / "out")
-    assert not store.exists(place / "out/index.html")
+        make(recording, place / "out")
+    assert not [file for file in store.here(place / "out") if file.name == "index.html"]
 
 
-def test_a_file_that_vanishes_while_its_rows_are_read_ends_the_job_by_its_name(
-    place: StorePlace, spark: SparkSession, tmp_path: Path
-) -> None:
-    """Spark has listed it, and a task does not find it."""
-    record(tmp_path / "recorded")
-    copied(tmp_path / "recorded", place, spark)
-    intake, store = examine(place, spark=spark), store_of(place, spark)
-    (gone,) = (file for file in store.files(place) if "table=admitted" in file.below)
-    rows = read(spark, intake, "admitted")
-    store.remove(gone.place)
-
-    told = f"{gone.name}.*deleted it while it was read"
-    with pytest.raises(RefusedInput, match=told), computing(spark, "the report"):
-        rows.collect()
-
-
-def test_what_cannot_be_believed_in_a_store_is_skipped_by_name(
+def test_what_cannot_be_read_in_a_store_is_named(
     s3_endpoint: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A truncated file and one of a later version; the same words as of a directory."""
+    """A truncated file ends the job, or is left out; a later version is left out."""
     record(tmp_path)
-    rewrite(file_of(tmp_path, "membership"), {VERSION_KEY: b"2"})
+    later = file_of(tmp_path, "membership").parents[1]
+    later.rename(later.with_name("version=2"))
     cut = file_of(tmp_path, "reports")
     cut.write_bytes(cut.read_bytes()[:-20])
     place = copied(tmp_path, place_of(in_s3(s3_endpoint)), spark)
-    later, truncated = examine(place, spark=spark).skipped
 
-    assert (later, truncated) == examine(tmp_path).skipped
-    assert later.reason == "schema version 2; this release reads 1"
-    assert truncated.path == cut.relative_to(tmp_path).as_posix()
-    assert truncated.reason.startswith("truncated or no Parquet file: ")
+    with pytest.raises(RefusedInput, match=f"--skip-unreadable.*{cut.name}"):
+        open_recording(spark, place)
+    version, truncated = open_recording(spark, place, skip_unreadable=True).left_out
+    assert version == "table=membership/version=2: this release reads version=1"
+    assert truncated.endswith(f"{cut.relative_to(tmp_path).as_posix()}: cannot be read")
 
 
 def test_a_place_without_credentials_is_named(s3_endpoint: str, spark: SparkSession) -> None:
@@ -214,7 +176,7 @@ def test_a_place_without_credentials_is_named(s3_endpoint: str, spark: SparkSess
         "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     )
     with pytest.raises(RefusedInput, match="no credentials; set AWS_ACCESS_KEY_ID"):
-        examine(place, spark=spark)
+        open_recording(spark, place)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +194,7 @@ def test_a_place_that_cannot_be_read_is_named_with_the_reason(
     """Refused before anything is computed."""
     bucket = in_s3(s3_endpoint).removeprefix("s3://").partition("/")[0]
     with pytest.raises(RefusedInput, match=reason):
-        examine(place_of(url.format(s3=s3_endpoint, bucket=bucket)), spark=spark)
+        open_recording(spark, place_of(url.format(s3=s3_endpoint, bucket=bucket)))
 
 
 def test_a_place_that_cannot_be_written_ends_with_1(
@@ -254,7 +216,7 @@ def test_a_place_that_is_being_written_to_ends_with_1(
     """Two jobs in one place would mix what they write."""
     record(tmp_path / "recorded")
     out = place_of(tmp_path / "out")
-    with claimed(store_of(out), out):
+    with claimed(store_of(out, spark), out):
         assert report([str(tmp_path / "recorded"), "--out", str(out)]) == 1
     assert "another job writes there" in capsys.readouterr().err
 
