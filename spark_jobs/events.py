@@ -105,12 +105,22 @@ def spells(brokers: DataFrame) -> DataFrame:
     )
 
 
-def gap_seconds(of_gaps: DataFrame, of_spells: DataFrame) -> DataFrame:
-    """Every second of a gap for every group in which the broker ever took part."""
-    groups = of_spells.select("broker", "resource_group").distinct()
-    return of_gaps.join(groups, "broker").select(
-        "resource_group",
-        F.explode(F.sequence("from_second", "to_second")).alias("second"),
+def gap_edges(of_gaps: DataFrame, of_spells: DataFrame) -> DataFrame:
+    """The edges of gaps, for every group in which the broker ever took part.
+
+    Columns: resource_group, dimension, second, gaps (how many begin in it, less how many have ended). So
+    a gap of a day is two rows, and their sum up to a second is how many gaps it is in.
+    """
+    took_part = of_spells.select("broker", "resource_group").distinct()
+    dimensions = of_spells.select(*_GROUP).distinct()
+    edges = F.array(
+        F.struct(F.col("from_second").alias("second"), F.lit(1).alias("gaps")),
+        F.struct((F.col("to_second") + 1).alias("second"), F.lit(-1).alias("gaps")),
+    )
+    return (
+        of_gaps.join(took_part, "broker")
+        .join(dimensions, "resource_group")
+        .select(*_GROUP, F.inline(edges))
     )
 
 

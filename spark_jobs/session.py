@@ -1,5 +1,8 @@
 """The Spark session of every job, local unless spark-submit says otherwise, and what it fails at.
 
+Under spark-submit a job sets what its figures depend on, and nothing else: master, memory, the web page
+and history are its user's.
+
 What Spark itself says while it runs locally goes to a log file: a terminal shows the job's own words. The
 file is deleted at the end, unless something failed; then the failure names it.
 """
@@ -26,12 +29,6 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Others read what is written here: microseconds with a zone, not Spark's own INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Without a page finished plans are of no use; a thousand of them fill the memory of a long session.
-    "spark.ui.enabled": "false",
-    "spark.sql.ui.retainedExecutions": "10",
-    "spark.ui.retainedJobs": "100",
-    "spark.ui.retainedStages": "100",
-    "spark.ui.retainedTasks": "1000",
     "spark.sql.ansi.enabled": "true",
     # A file that lies about its content must end the job, not shorten the figures.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -46,6 +43,13 @@ _LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+    # Without a page finished plans are of no use; a thousand of them fill the memory of a long session.
+    "spark.ui.enabled": "false",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
     # A task for every file takes longer than to look at the file from here.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
@@ -69,9 +73,16 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         cores: of a local session.
         quick: a local session for little input: starts sooner, computes slower. Of a running session
             only the number of partitions changes.
+
+    Raises:
+        RefusedInput: SPARK_REMOTE is set.
     """
+    if "SPARK_REMOTE" in os.environ:
+        raise RefusedInput(
+            "SPARK_REMOTE: these jobs list files and write pages by the driver's own JVM, which a client"
+            " of Spark Connect has not; unset it, and name the cluster with spark-submit"
+        )
     builder = SparkSession.builder.appName(name)
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit
@@ -85,9 +96,7 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         for key, value in _LOCAL_SETTINGS.items():
             builder = builder.config(key, value)
         return _started(builder)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    return made
+    return builder.getOrCreate()
 
 
 def session_for(name: str, cores: int, *recorded: StorePlace) -> SparkSession:

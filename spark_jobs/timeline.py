@@ -161,7 +161,7 @@ def run_number() -> Column:
     return F.xxhash64("run")
 
 
-def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
+def group_seconds(brokers: DataFrame, gap_edges: DataFrame) -> DataFrame:
     """One row per group, dimension and second.
 
     Columns: limit, room, admitted, demand (at most the room), brokers, worst (how far the furthest broker
@@ -170,7 +170,7 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
 
     Args:
         brokers: broker seconds.
-        gap_seconds: resource_group, second: in which a broker of the group was not recorded.
+        gap_edges: where gaps of a group's brokers begin and end (events.py).
     """
     distance = F.abs(F.col("admitted") - F.col("fair"))
     # Null in a second without participants: then none can be off.
@@ -186,14 +186,20 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
         F.sum("local_limit").alias("local_limits"),
         F.bool_and("known").alias("observed"),
     )
-    missing = gap_seconds.select("resource_group", "second").distinct().withColumn("gap", F.lit(1))
+    so_far = (
+        Window.partitionBy(*_GROUP)
+        .orderBy("second")
+        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    )
     return (
-        together.withColumn("central", _central())
+        # Edges are rows among the seconds, so that one order of them serves both windows.
+        together.unionByName(gap_edges, allowMissingColumns=True)
+        .withColumns({"central": _central(), "in_gaps": F.sum("gaps").over(so_far)})
+        .where(F.col("gaps").isNull())
         .withColumn("demand", F.least("wanted", "room"))
-        .join(missing, ["resource_group", "second"], "left")
-        .withColumn("known", F.col("observed") & F.col("gap").isNull())
+        .withColumn("known", F.col("observed") & (F.coalesce("in_gaps", F.lit(0)) == 0))
         .withColumn("off", F.coalesce(F.col("worst") > SETTLED_WITHIN, F.lit(False)))
-        .drop("observed", "gap", "wanted")
+        .drop("observed", "gaps", "in_gaps", "wanted")
     )
 
 
@@ -295,7 +301,9 @@ def _demand() -> Column:
 def _central() -> Column:
     """The traffic that passes in the last of some seconds; `saved` below 0 is a debt, not tokens."""
     lately = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-LOOK_BACK_S, 0)
-    seconds = F.collect_list(F.struct("wanted", "room")).over(lately)
+    # A list has no null in it: the edges of gaps are none of the seconds.
+    second = F.when(F.col("room").isNotNull(), F.struct("wanted", "room"))
+    seconds = F.collect_list(second).over(lately)
     none = F.lit(0.0)
 
     def next_second(bucket: Column, second: Column) -> Column:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from spark_jobs.events import gap_edges
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.timeline import (
     broker_seconds,
@@ -113,18 +114,46 @@ def test_demand_is_what_was_held(spark: SparkSession) -> None:
     assert [row["demand"] for row in found] == pytest.approx([demand for *_, demand in cases])
 
 
+COLUMNS = (
+    "resource_group string, dimension string, second bigint, broker string, limit bigint, "
+    "room bigint, admitted bigint, demand double, fair double, local_limit bigint, brokers bigint, "
+    "known boolean"
+)
+"""Of broker seconds, as far as the sums of a group need them."""
+
+EDGES = "resource_group string, dimension string, second bigint, gaps int"
+
+
 def test_a_second_without_participants_has_no_distance(spark: SparkSession) -> None:
     """Limits are recorded before the first producer connects: such a second has no C/N."""
-    columns = (
-        "resource_group string, dimension string, second bigint, broker string, limit bigint, "
-        "room bigint, admitted bigint, demand double, fair double, local_limit bigint, brokers bigint, "
-        "known boolean"
-    )
     rows = [("g", MESSAGES, 7, "b1", 3000, 3000, 0, 0.0, 0.0, 15, 0, True)]
-    gaps = spark.createDataFrame([], "resource_group string, second bigint")
-    (found,) = group_seconds(spark.createDataFrame(rows, columns), gaps).collect()
+    edges = spark.createDataFrame([], EDGES)
+    (found,) = group_seconds(spark.createDataFrame(rows, COLUMNS), edges).collect()
 
     assert (found["worst"], found["off"], found["known"]) == (None, False, True)
+
+
+def test_seconds_within_a_gap_are_not_known_and_a_day_of_them_is_two_rows(
+    spark: SparkSession,
+) -> None:
+    """Of each limit of each group in which the broker took part, whichever gaps overlap."""
+    spells = spark.createDataFrame(
+        [("b1", "g", MESSAGES), ("b2", "g", MESSAGES), ("b3", "other", MESSAGES)],
+        "broker string, resource_group string, dimension string",
+    )
+    gaps = spark.createDataFrame(
+        [("b1", 10, 86_410), ("b2", 9, 10)], "broker string, from_second bigint, to_second bigint"
+    )
+    edges = gap_edges(gaps, spells)
+    rows = [
+        ("g", MESSAGES, second, "b2", 100, 100, 50, 50.0, 50.0, 50, 1, True)
+        for second in (8, 9, 11, 86_410, 86_411)
+    ]
+    found = group_seconds(spark.createDataFrame(rows, COLUMNS), edges).orderBy("second").collect()
+
+    assert edges.count() == 4
+    assert [row["known"] for row in found] == [True, False, False, False, True]
+    assert [row["central"] for row in found] == [50.0] * 5
 
 
 def held(*seconds: tuple[int | None, ...]) -> list[tuple[Any, ...]]:

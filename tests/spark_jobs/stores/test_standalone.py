@@ -1,4 +1,7 @@
-"""Jobs run as on a cluster: a master, two workers, spark-submit, and the code as a zip file."""
+"""Jobs run as on a cluster: a master, two workers, spark-submit, and the code as a zip file.
+
+Python is the machine's own, with what Spark and the jobs import, and without the project.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyspark
@@ -26,6 +29,11 @@ from tests.spark_jobs.test_convergence_report import START, STORY, UNKNOWN
 
 pytestmark = [pytest.mark.java, pytest.mark.verify, pytest.mark.slow, pytest.mark.timeout(900)]
 SPARK_HOME = Path(pyspark.__file__).parent
+PACKAGES = SPARK_HOME.parent
+"""As a place to import from: what an installed project adds to the places is not followed there."""
+PYTHON = str(
+    Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+)
 WORKERS = 2
 _START_S = 240
 
@@ -68,8 +76,9 @@ def environment() -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_DAEMON_JAVA_OPTS": servers.QUICK,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": PYTHON,
+        "PYSPARK_DRIVER_PYTHON": PYTHON,
+        "PYTHONPATH": str(PACKAGES),
     }
 
 
@@ -103,13 +112,70 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, lis
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as users zip it: nothing of the coordinator is in it."""
-    package = Path(spark_jobs.__file__).parent
-    path = tmp_path_factory.mktemp("zip") / "spark_jobs.zip"
+    """The packages as users zip them."""
+    root = Path(spark_jobs.__file__).parents[1]
+    path = tmp_path_factory.mktemp("zip") / "jobs.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for module in sorted(package.glob("*.py")):
-            archive.write(module, f"spark_jobs/{module.name}")
+        for package in ("spark_jobs", "coordinator"):
+            for module in sorted((root / package).rglob("*.py")):
+                archive.write(module, module.relative_to(root))
     return path
+
+
+def submitted(
+    address: str, shipped: Path, job: str, *arguments: str, options: Sequence[str] = ()
+) -> list[str]:
+    """The command of a user who submits a job to the cluster."""
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": servers.QUICK,
+        "spark.executorEnv.PYTHONPATH": str(PACKAGES),
+        "spark.driver.extraJavaOptions": servers.QUICK,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    return [
+        str(SPARK_HOME / "bin/spark-submit"), "--master", address, "--py-files", str(shipped), *options,
+        *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
+        job, *arguments,
+    ]  # fmt: skip
+
+
+def test_the_python_of_a_cluster_lacks_the_project() -> None:
+    """So what a job imports there was shipped with it."""
+    command = [PYTHON, "-c", "import pandas, pyarrow, spark_jobs"]
+    failed = subprocess.run(
+        command, env=environment(), cwd="/", capture_output=True, text=True, check=False
+    )
+
+    assert "No module named 'spark_jobs'" in failed.stderr
+
+
+def test_a_replay_runs_on_executors_that_have_only_what_was_shipped(
+    cluster: tuple[str, list[Daemon]], shipped: Path, story: Path, tmp_path: Path
+) -> None:
+    """The core plays the recorded demand again there, and says what it says at home."""
+    job = tmp_path / "what_if.py"
+    shutil.copy(Path(spark_jobs.__file__).with_name("what_if.py"), job)
+    words = (str(story), "--set", "orders.publishRateInMsgs=5000", "--json")
+    command = submitted(cluster[0], shipped, str(job), *words)
+    log = tmp_path / "log"
+    with log.open("w") as told, subprocess.Popen(
+        command, env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=told, text=True,
+        start_new_session=True,
+    ) as running:  # fmt: skip
+        try:
+            said, _ = running.communicate(timeout=800)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode in {0, 1}, log.read_text()[-3000:]
+
+    rows = json.loads(said)["rows"]
+    changed = [row for row in rows if row["variant"] == "changed" and row["broker"] is None]
+    assert changed
+    assert all(0 < row["admitted"] <= 5000 for row in changed)
 
 
 def test_the_report_is_the_same_on_a_cluster_that_loses_a_worker(
@@ -126,36 +192,24 @@ def test_the_report_is_the_same_on_a_cluster_that_loses_a_worker(
     shutil.copy(Path(spark_jobs.__file__).with_name("convergence_report.py"), main)
     url = in_s3(s3_endpoint)
     out = place_of(url)
-    settings = {
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": servers.QUICK,
-        "spark.driver.extraJavaOptions": servers.QUICK,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    command = [
-        str(SPARK_HOME / "bin/spark-submit"), "--master", address,
-        "--py-files", str(shipped), "--jars", servers.s3_class_path(),
-        *(word for key, value in settings.items() for word in ("--conf", f"{key}={value}")),
-        str(main), in_a_bucket, "--out", url,
-    ]  # fmt: skip
+    jars = ("--jars", servers.s3_class_path())
+    command = submitted(address, shipped, str(main), in_a_bucket, "--out", url, options=jars)
     log = tmp_path / "log"
     with log.open("wb") as said, subprocess.Popen(
         command, env=environment() | servers.CREDENTIALS, cwd=tmp_path, stdout=said, stderr=said,
         start_new_session=True,
-    ) as submitted:  # fmt: skip
+    ) as running:  # fmt: skip
         try:
             for worker in workers:
                 worker.says("Asked to launch executor")
-            content(s3_endpoint, out / "parquet/limits/_SUCCESS", submitted, log)
+            content(s3_endpoint, out / "parquet/limits/_SUCCESS", running, log)
             os.killpg(workers[1].process.pid, signal.SIGKILL)
-            assert submitted.wait(800) == 0, log.read_text()[-3000:]
+            assert running.wait(800) == 0, log.read_text()[-3000:]
         finally:
-            if submitted.poll() is None:
-                os.killpg(submitted.pid, signal.SIGKILL)
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
 
-    figures = json.loads(content(s3_endpoint, out / "figures.json", submitted, log))
+    figures = json.loads(content(s3_endpoint, out / "figures.json", running, log))
     by_second = plain.seconds(story, "publishRateInMsgs", {0: 3000, START + 40: 6000})
     for event, (kinds, *moments) in zip(figures["events"], STORY, strict=True):
         expected = plain.figures(by_second, UNKNOWN, *(START + moment for moment in moments))
