@@ -1,6 +1,7 @@
-"""The report of recordings that sidecars wrote straight into stores is held against brokers' counters.
+"""The report of recordings of a real cluster is held against its brokers' counters.
 
-An S3 that refuses every third request that writes, and an HDFS that sidecars know by its web service.
+Sidecars record into a directory; as a measurement into an S3 that refuses every third request that
+writes, and into an HDFS that they know by its web service, with the counters of each second.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.integration.steady import Steady
 from tests.integration.world import World, eventually, world_of_others
 from tests.spark_jobs.stores import servers
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900), pytest.mark.verify]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 LIMIT, RAISED = 600, 900
 WANTED = {"broker-1": 100, "broker-2": 400, "broker-3": 700}
@@ -38,6 +39,9 @@ SIZE = 200
 BYTES = 10**8
 """No dispatch, and bytes without end: messages alone are limited, bytes are recorded beside them."""
 ACT_S = 5.0
+_AT_REST = 6
+"""Readings that are the same, half a second apart."""
+
 LATE_S = 3.0
 """Of the recorded second, on a machine that stands still: the gate counts, and tells it later."""
 
@@ -76,21 +80,41 @@ class Counting(Background):
             self._stop.wait(0.5)
 
     def rests(self) -> bool:
-        """Whether the last three readings of each are the same."""
+        """Whether the last readings of each are the same."""
         return all(
-            len({each.of_topic for each in of_broker[-3:]}) == 1 for of_broker in self.seen.values()
+            len(of_broker) > _AT_REST
+            and len({each.of_topic for each in of_broker[-_AT_REST:]}) == 1
+            for of_broker in self.seen.values()
         )
 
 
 @dataclass(frozen=True)
 class Played:
-    """Brokers' counters before and during a load, and when the limit was raised, if it was."""
+    """Brokers' counters before, during and after a load, and when the limit was raised, if it was."""
 
     before: Mapping[str, TopicCounters]
     seen: Mapping[str, list[Counted]]
+    after: Mapping[str, TopicCounters]
     raised_s: float | None
 
 
+def test_a_recording_is_what_brokers_counted(cluster: Cluster, tmp_path: Path) -> None:
+    """To the message and the byte; the report saw the change, and left nothing out."""
+    directory, place, out = tmp_path / "sidecars", tmp_path / "recorded", tmp_path / "report"
+    directory.mkdir()
+    settings = {"record_dir": str(place), "record_file_seconds": 5.0, "record_cluster": "east"}
+    with world_of_others(cluster, directory, settings) as world:
+        played = play(world, raised=True)
+        wait_until_written(world)
+    figures = reported(str(place), out)
+
+    adds_up_to_counters(played, admitted(out / "parquet"))
+    assert figures["cluster"] == "east"
+    assert figures["input"]["left_out"] == []
+    assert any("configuration" in event["kinds"] for event in figures["events"])
+
+
+@pytest.mark.verify
 def test_recordings_in_stores_are_what_brokers_counted(
     cluster: Cluster,
     tmp_path: Path,
@@ -112,7 +136,7 @@ def test_recordings_in_stores_are_what_brokers_counted(
             in_hdfs = play(world, raised=False)
             wait_until_written(world)
         out = tmp_path / "report"
-        figures = reported(bucket, f"{hdfs.root}/recorded", out)
+        figures = reported(bucket, out, peer=f"{hdfs.root}/recorded")
 
     holds_against_counters(in_s3, admitted(out / "parquet"))
     holds_against_counters(in_hdfs, admitted(out / "peer"))
@@ -134,18 +158,25 @@ def holds_against_counters(
     played: Played, recorded: Mapping[tuple[str, str], Counter[int]]
 ) -> None:
     """Each broker's sums are its counters' at the end, and in every second as far as these tell."""
+    adds_up_to_counters(played, recorded)
     for name, seen in played.seen.items():
-        before, last = played.before[name], seen[-1].of_topic
-        by_second = recorded["publishRateInMsgs", name]
-        assert last.messages_in > before.messages_in
-        assert by_second.total() == last.messages_in - before.messages_in, name
-        by_bytes = recorded["publishRateInBytes", name]
-        assert by_bytes.total() == last.bytes_in - before.bytes_in, name
+        before, by_second = played.before[name], recorded["publishRateInMsgs", name]
         for each in seen:
             least = passed_until(by_second, each.asked_s - LATE_S)
             most = passed_until(by_second, each.answered_s + LATE_S)
             passed = each.of_topic.messages_in - before.messages_in
             assert least <= passed <= most, (name, each)
+
+
+def adds_up_to_counters(played: Played, recorded: Mapping[tuple[str, str], Counter[int]]) -> None:
+    """Each broker's sums are its counters' at the end."""
+    for name, after in played.after.items():
+        before = played.before[name]
+        assert after.messages_in > before.messages_in
+        by_second = recorded["publishRateInMsgs", name]
+        assert by_second.total() == after.messages_in - before.messages_in, name
+        by_bytes = recorded["publishRateInBytes", name]
+        assert by_bytes.total() == after.bytes_in - before.bytes_in, name
 
 
 def play(world: World, *, raised: bool) -> Played:
@@ -163,7 +194,8 @@ def play(world: World, *, raised: bool) -> Played:
             time.sleep(ACT_S)
         load.offers(dict.fromkeys(topics, 0))
         eventually(counting.rests, "clients have sent all that waited")
-    return Played(before, counting.seen, raised_s)
+    after = {name: world.topics.counters(topic) for name, topic in world.topic_of.items()}
+    return Played(before, counting.seen, after, raised_s)
 
 
 def record_into(world: World, url: str) -> None:
@@ -194,15 +226,17 @@ def recorder_rows(world: World, name: str) -> Mapping[str, float]:
     return {what: float(number) for what, number in found}
 
 
-def reported(url: str, peer: str, out: Path) -> Any:
-    """The figures of a report on a recording, with another one beside it."""
+def reported(url: str, out: Path, peer: str = "") -> Any:
+    """The figures of a report on a recording, with another one beside it if there is one."""
+    beside = ["--peer", peer] if peer else []
     options = (
-        f'--jars {servers.s3_class_path()} --driver-java-options "{servers.QUICK}"',
+        *([f"--jars {servers.s3_class_path()}"] if peer else []),
+        f'--driver-java-options "{servers.QUICK}"',
         *(f"--conf {key}={value}" for key, value in servers.INTERPRETED.items()),
         "pyspark-shell",
     )
     made = subprocess.run(
-        [sys.executable, "-m", "coordinator.cli", "report", url, "--peer", peer, "--out", str(out)],
+        [sys.executable, "-m", "coordinator.cli", "report", url, *beside, "--out", str(out)],
         env=os.environ | {"PYSPARK_SUBMIT_ARGS": " ".join(options)},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
