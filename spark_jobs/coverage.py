@@ -1,8 +1,9 @@
 """Find the hours of which something is missing: usage that was not recorded is on no bill.
 
-Of an hour of a broker is missing: the seconds of its gaps (events.py), the minutes of which the others
+Of an hour of a broker is missing: the seconds of its gaps (events.py), the minutes in which the others
 heard reports of it while it recorded nothing at all, and rows that its recorder dropped, as on a full
-disk. Of a broker whose sidecar was off nothing is known, and nothing is said.
+disk. Of a broker whose sidecar was off nothing is known, and nothing is said. The minutes after the last
+recorded one do not count: its sidecar may hold their rows, and write them soon.
 """
 
 from __future__ import annotations
@@ -61,12 +62,13 @@ def warnings_of(recording: Recording, covered: DataFrame) -> tuple[str, ...]:
     if not recording.rows.get("lifecycle"):
         return ("no row of table lifecycle: whether hours are missing is not known",)
     lacking = covered.where((F.col("missing_s") > 0) | (F.col("rows_dropped") > 0))
-    first = lacking.orderBy("hour", "broker").limit(NAMED_MAX).collect()
+    at = F.date_format("hour", "yyyy-MM-dd HH:00").alias("at")
+    first = lacking.orderBy("hour", "broker").select("*", at).limit(NAMED_MAX).collect()
     if not first:
         return ()
     others = lacking.count() - len(first)
     named = "; ".join(
-        f"{row['broker']} {row['hour']:%Y-%m-%d %H:00} lacks {row['missing_s']:,} s"
+        f"{row['broker']} {row['at']} lacks {row['missing_s']:,} s"
         + f" and {row['rows_dropped']:,} dropped rows" * bool(row["rows_dropped"])
         for row in first
     )
@@ -74,8 +76,8 @@ def warnings_of(recording: Recording, covered: DataFrame) -> tuple[str, ...]:
     return (f"not recorded as a whole: {named}{more}",)
 
 
-def _of(second: str) -> list[Column]:
-    return [F.col("broker"), F.date_trunc("hour", second).alias("hour")]
+def _of(moment: str | Column) -> list[Column]:
+    return [F.col("broker"), F.date_trunc("hour", moment).alias("hour")]
 
 
 def _missing(alive: DataFrame, reports: DataFrame, of_gaps: DataFrame) -> DataFrame:
@@ -90,24 +92,42 @@ def _missing(alive: DataFrame, reports: DataFrame, of_gaps: DataFrame) -> DataFr
             + 1
         ).alias("missing_s"),
     )
-    heard = (
-        reports.where(F.col("direction") == "received")
-        .select(F.col("sender").alias("broker"), F.date_trunc("minute", "ts").alias("minute"))
-        .distinct()
-    )
-    recorded = alive.select("broker", F.date_trunc("minute", "second").alias("minute")).distinct()
-    begins = F.unix_seconds("minute")
     told = of_gaps.select(F.col("broker").alias("of"), "from_second", "to_second")
     in_a_gap = [
         F.col("broker") == F.col("of"),
-        begins <= F.col("to_second"),
-        begins + _MINUTE_S > F.col("from_second"),
+        F.col("minute") <= F.col("to_second"),
+        F.col("minute") + _MINUTE_S > F.col("from_second"),
     ]
-    silent = heard.join(recorded, ["broker", "minute"], "left_anti").join(
-        told, in_a_gap, "left_anti"
+    silent = _silent(alive, reports).join(told, in_a_gap, "left_anti")
+    of_minutes = silent.select(
+        *_of(F.timestamp_seconds("minute")), F.lit(_MINUTE_S).cast("bigint").alias("missing_s")
     )
-    of_minutes = silent.select(*_of("minute"), F.lit(_MINUTE_S).cast("bigint").alias("missing_s"))
     return in_gaps.union(of_minutes).groupBy(*_HOUR).agg(F.sum("missing_s").alias("missing_s"))
+
+
+def _silent(alive: DataFrame, reports: DataFrame) -> DataFrame:
+    """One row per broker and minute, as its first second, in which it was heard and recorded nothing.
+
+    A report is heard a little before a run's first second is recorded, and after its last one: so a
+    minute beside a recorded one is not silent.
+    """
+    heard = (
+        reports.where(F.col("direction") == "received")
+        .select(F.col("sender").alias("broker"), _minute("ts").alias("minute"))
+        .distinct()
+    )
+    recorded = alive.select("broker", _minute("second").alias("minute")).distinct()
+    last = recorded.groupBy("broker").agg(F.max("minute").alias("last"))
+    beside = F.array(*(F.col("minute") + step * _MINUTE_S for step in (-1, 0, 1)))
+    near = recorded.select("broker", F.explode(beside).alias("minute")).distinct()
+    known = heard.join(last, "broker", "left").where(
+        F.col("last").isNull() | (F.col("minute") < F.col("last"))
+    )
+    return known.join(near, ["broker", "minute"], "left_anti")
+
+
+def _minute(moment: str) -> Column:
+    return F.floor(F.unix_seconds(moment) / _MINUTE_S) * _MINUTE_S
 
 
 def _dropped(lifecycle: DataFrame) -> DataFrame:

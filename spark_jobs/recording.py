@@ -225,7 +225,10 @@ def _unreadable(spark: SparkSession, table: str, root: str) -> list[str]:
         F.count_if(~_foreign(table)).alias("good"), F.max(F.xxhash64(*every)).alias("hash")
     )
     promised = frame.groupBy(F.col(_PATH).alias("path")).agg(F.count("*").alias("promised"))
-    whole = read.join(promised, "path").where(F.col("good") == F.col("promised"))
+    # The hash is asked for, or Spark would not read what it is made of.
+    whole = read.join(promised, "path").where(
+        (F.col("good") == F.col("promised")) & F.col("hash").isNotNull()
+    )
     listed = spark.read.format("binaryFile").load(root).select(F.col(_PATH).alias("path"))
     bad = listed.join(whole, "path", "left_anti").orderBy("path").limit(UNREADABLE_MAX + 1)
     found = [row["path"] for row in bad.collect()]

@@ -95,6 +95,20 @@ def test_a_broker_that_others_heard_and_that_recorded_nothing_lacks_those_minute
     assert rows(found) == [("b", 0, 0, 240, 0), ("other", 0, 60, 0, 0)]
 
 
+def test_minutes_beside_recorded_ones_and_after_the_last_are_not_missing(
+    spark: SparkSession,
+) -> None:
+    """Reports are heard before a run's first second and after its last; rows are written later."""
+    recorded = [*range(60), *range(300, 360)]
+    lifecycle = [
+        *alive(recorded[:60]),
+        *({**each, "run": "another"} for each in alive(recorded[60:])),
+    ]
+    found = covered(spark, lifecycle, heard(range(0, 600, 10)))
+
+    assert rows(found) == [("b", 0, 120, 120, 0)]  # minutes 2 and 3
+
+
 def test_dropped_rows_count_for_the_hour_in_which_they_were_dropped(spark: SparkSession) -> None:
     """The recorder counts them from its start."""
     lifecycle = [

@@ -64,6 +64,29 @@ def test_a_file_that_cannot_be_read_ends_the_job_by_name_or_is_left_out(
     assert left.rows["admitted"] == left.tables["admitted"].count() == 6
 
 
+def test_a_damaged_page_is_found_wherever_it_is_when_files_are_left_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The count of rows does not need this column; without the option the job that reads it ends."""
+    record(tmp_path)
+    path = file_of(tmp_path, "admitted")
+    damaged = path.with_name("damaged.parquet")
+    content = bytearray(path.read_bytes())
+    group = pq.read_metadata(path).row_group(0)
+    last = group.column(group.num_columns - 1)
+    starts = last.dictionary_page_offset or last.data_page_offset
+    content[starts + last.total_compressed_size - 1] ^= 0xFF
+    damaged.write_bytes(bytes(content))
+
+    assert last.path_in_schema == "topics"
+    told = open_recording(spark, tmp_path)
+    assert told.rows["admitted"] == 12
+    with pytest.raises(Exception, match=r"damaged\.parquet"):
+        told.tables["admitted"].collect()
+    (left_out,) = open_recording(spark, tmp_path, skip_unreadable=True).left_out
+    assert left_out.endswith("damaged.parquet: cannot be read")
+
+
 def test_a_file_that_no_recorder_wrote_ends_the_job_by_name_or_is_left_out(
     spark: SparkSession, tmp_path: Path
 ) -> None:
