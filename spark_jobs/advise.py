@@ -41,10 +41,10 @@ from spark_jobs.claims import writing
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
 from spark_jobs.proposal import as_yaml
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
-from spark_jobs.session import computing, session_for
+from spark_jobs.session import computing
 from spark_jobs.timeline import OBSERVED_US, SATURATED, limits_over_time
 
 SHARE_MAX = 0.1

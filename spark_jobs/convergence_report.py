@@ -30,9 +30,9 @@ from spark_jobs.page import page
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
 from spark_jobs.progress import Progress
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
 from spark_jobs.report_data import Peer, ReportData
-from spark_jobs.session import computing, session_for
+from spark_jobs.session import computing
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.targets import FigureBound, missed, parse
 

@@ -18,7 +18,7 @@ before it is read ends the job with its name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -30,8 +30,8 @@ from pyspark.sql.types import MapType, StructType
 
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.refusals import RefusedInput
-from spark_jobs.session import computing, enlarge
-from spark_jobs.stores import NoSuchFile, StoreFailure, store_of
+from spark_jobs.session import computing, enlarge, is_small, session
+from spark_jobs.stores import NoSuchFile, Store, StoreFailure, store_of
 from spark_jobs.tables import MARKS, RARE, REQUIRED, SCHEMA_VERSION, SCHEMAS
 
 UNREADABLE_MAX = 1_000
@@ -79,6 +79,21 @@ class Recording:
         return (f"left out: {self.left_out[0]}{others}",)
 
 
+def session_for(
+    name: str, cores: int, *recorded: StorePlace, required: Sequence[str] = REQUIRED
+) -> SparkSession:
+    """The running session, or a new one that suits these recordings.
+
+    Raises:
+        RefusedInput: a directory of this host has no recording; told before a session is started, which
+            takes seconds.
+    """
+    for place in recorded:
+        if place.is_here:
+            _refuse_lacking(place, required, *_roots(None, place))
+    return session(name, cores, quick=all(map(is_small, recorded)))
+
+
 def open_recording(
     spark: SparkSession,
     directory: Path | StorePlace | str,
@@ -100,12 +115,7 @@ def open_recording(
         RefusedInput: there is nothing to report on, too much, or a file that cannot be read.
     """
     directory = place_of(directory)
-    try:
-        roots, left_out = _roots(spark, directory)
-    except NoSuchFile as error:
-        raise RefusedInput(f"{directory}: no such directory; name what record_dir names") from error
-    except StoreFailure as error:
-        raise RefusedInput(str(error)) from error
+    roots, left_out = _roots(spark, directory)
     tables = {table: nothing(spark, columns) for table, columns in SCHEMAS.items()}
     hint = "" if skip_unreadable else " (--skip-unreadable leaves such files out)"
     with computing(spark, f"{directory}: cannot be read{hint}"):
@@ -119,13 +129,7 @@ def open_recording(
         counts = _counts({table: tables[table] for table in roots})
     chosen = _choose_cluster(directory, sorted({name for _, name in counts}), cluster)
     rows = {table: number for (table, name), number in counts.items() if name == chosen}
-    lacking = [table for table in required if not rows.get(table)]
-    if lacking:
-        reason = f"; {left_out[0]}" if left_out else "; is it what record_dir names?"
-        raise RefusedInput(
-            f"{directory}: no row of table {' and '.join(lacking)}, without which there are no"
-            f" figures{reason}"
-        )
+    _refuse_lacking(directory, required, rows, left_out)
     if len({name for _, name in counts}) > 1:
         tables = {name: frame.where(F.col("cluster") == chosen) for name, frame in tables.items()}
     enlarge(spark, sum(rows.values()))
@@ -150,9 +154,36 @@ def _only(frame: DataFrame, columns: str) -> DataFrame:
     return frame.select(*_fields(columns).names)
 
 
-def _roots(spark: SparkSession, directory: StorePlace) -> tuple[dict[str, str], list[str]]:
-    """The directory of each table that was recorded, and what is there besides."""
-    store = store_of(directory, spark)
+def _refuse_lacking(
+    directory: StorePlace,
+    required: Sequence[str],
+    found: Collection[str],
+    left_out: Sequence[str],
+) -> None:
+    lacking = [table for table in required if table not in found]
+    if lacking:
+        reason = f"; {left_out[0]}" if left_out else "; is it what record_dir names?"
+        raise RefusedInput(
+            f"{directory}: no row of table {' and '.join(lacking)}, without which there are no"
+            f" figures{reason}"
+        )
+
+
+def _roots(spark: SparkSession | None, directory: StorePlace) -> tuple[dict[str, str], list[str]]:
+    """The directory of each table that was recorded, and what is there besides.
+
+    Raises:
+        RefusedInput: the place is not there, or its store does not answer.
+    """
+    try:
+        return _listed(store_of(directory, spark), directory)
+    except NoSuchFile as error:
+        raise RefusedInput(f"{directory}: no such directory; name what record_dir names") from error
+    except StoreFailure as error:
+        raise RefusedInput(str(error)) from error
+
+
+def _listed(store: Store, directory: StorePlace) -> tuple[dict[str, str], list[str]]:
     roots: dict[str, str] = {}
     left_out: list[str] = []
     for name in store.directories(directory):

@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -99,17 +99,14 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
     return builder.getOrCreate()
 
 
-def session_for(name: str, cores: int, *recorded: StorePlace) -> SparkSession:
-    """The running session, or a new one that suits these recordings."""
-    return session(name, cores, quick=all(map(_is_small, recorded)))
-
-
-def _is_small(place: StorePlace) -> bool:
+def is_small(place: StorePlace) -> bool:
+    """Whether a place holds so little that a quick session suits it."""
     if not place.is_here:
         return False
     total = 0
     for file in place.path.rglob("*"):
-        total += file.stat().st_size
+        with suppress(FileNotFoundError):  # renamed or deleted since it was listed
+            total += file.stat().st_size
         if total > _QUICK_BYTES:
             return False
     return True

@@ -40,8 +40,8 @@ from spark_jobs.days import write_days
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.prices import PLACES, ClassPrices, PriceTable, read_prices
 from spark_jobs.program import exit_code_of
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
-from spark_jobs.session import computing, session_for
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.session import computing
 
 REQUIRED = ("namespaces",)
 """Without it nothing is known of a tenant."""
@@ -190,12 +190,9 @@ def produce(
     """
     table = read_prices(prices)  # refuses before a session is started
     place, target = place_of(directory), place_of(out)
+    spark = session_for("pulsar-quota showback", cores, place, required=REQUIRED)
     recording = open_recording(
-        session_for("pulsar-quota showback", cores, place),
-        place,
-        cluster,
-        required=REQUIRED,
-        skip_unreadable=skip_unreadable,
+        spark, place, cluster, required=REQUIRED, skip_unreadable=skip_unreadable
     )
     return make(recording, table, target)
 

@@ -95,14 +95,19 @@ class Store(Protocol):
         """Delete a file, or a directory with everything in it, if it is there."""
 
 
-def store_of(place: StorePlace, spark: SparkSession) -> Store:
+def store_of(place: StorePlace, spark: SparkSession | None) -> Store:
     """The store that holds a place.
+
+    Args:
+        place: in it.
+        spark: the session; a directory of this host needs none.
 
     Raises:
         StoreFailure: no client of Hadoop's knows it.
     """
     if place.is_here:
         return _Directory()
+    assert spark is not None, "only a session knows this store"
     return _Hadoop(place, spark)
 
 

@@ -28,8 +28,8 @@ from spark_jobs.days import write_days
 from spark_jobs.forecast import forecast
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
-from spark_jobs.session import computing, session_for
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.session import computing
 from spark_jobs.timeline import THROTTLED, limits_over_time
 from spark_jobs.trees import tree_hours
 

@@ -41,10 +41,10 @@ from spark_jobs.changes import BadChange, parse
 from spark_jobs.claims import writing
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import exit_code_of
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording
+from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
-from spark_jobs.session import computing, session_for
+from spark_jobs.session import computing
 
 SECONDS = 3_600
 """The part of each group that is played unless told otherwise: its last hour. A second of a broker takes

@@ -22,6 +22,7 @@ from spark_jobs.timeline import (
 from tests.spark_jobs.plans.jobs import FOLDER, plans_of_all_jobs
 from tests.spark_jobs.plans.outline import outline_of
 from tests.spark_jobs.stores.servers import INTERPRETED
+from tests.spark_jobs.test_timeline import EDGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -93,8 +94,7 @@ def test_group_seconds_are_moved_once_more(
     spark: SparkSession, story: Path, brokers: DataFrame
 ) -> None:
     """By group, for what looks back in time: a row a second, however many brokers there are."""
-    edges = "resource_group string, dimension string, second bigint, gaps int"
-    no_gaps = spark.createDataFrame([], edges)
+    no_gaps = spark.createDataFrame([], EDGES)
     certificates = open_recording(spark, story).tables["certificates"]
     made = certified_seconds(group_seconds(brokers, no_gaps), certificates)
     moved = shuffles(plan_of(made))

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import recording
+from spark_jobs.places import place_of
 from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from tests.spark_jobs.spoilt import file_of, record
@@ -169,6 +170,24 @@ def test_an_empty_directory_is_refused(spark: SparkSession, tmp_path: Path) -> N
         open_recording(spark, tmp_path)
     with pytest.raises(RefusedInput, match="nowhere: no such directory"):
         open_recording(spark, tmp_path / "nowhere")
+
+
+def test_a_directory_without_a_recording_is_refused_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong name is told at once; so is the lack of a table that another job could do without."""
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a session was started")
+
+    monkeypatch.setattr(recording, "session", started)
+    with pytest.raises(RefusedInput, match="nowhere: no such directory"):
+        recording.session_for("tests", 2, place_of(tmp_path / "nowhere"))
+    with pytest.raises(RefusedInput, match="no row of table admitted and configuration"):
+        recording.session_for("tests", 2, place_of(tmp_path))
+    record(tmp_path)
+    with pytest.raises(RefusedInput, match="no row of table namespaces"):
+        recording.session_for("tests", 2, place_of(tmp_path), required=("namespaces",))
 
 
 def test_several_clusters_are_refused_until_one_is_chosen(

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.places import place_of
 from spark_jobs.refusals import RefusedInput
-from spark_jobs.session import session
+from spark_jobs.session import is_small, session
 
 
 @pytest.mark.verify
@@ -26,3 +27,10 @@ def test_spark_connect_is_refused_with_the_way_that_there_is(
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
     with pytest.raises(RefusedInput, match=r"SPARK_REMOTE: .*spark-submit"):
         session("tests")
+
+
+def test_a_file_that_is_gone_since_it_was_listed_has_no_size(tmp_path: Path) -> None:
+    """Recorders rename files, and retention deletes them, while a job looks how much there is."""
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+
+    assert is_small(place_of(tmp_path))
