@@ -1,4 +1,4 @@
-"""The group of a single subscription, and of what one remote cluster replicates into this one.
+"""The group of a single subscription, and of the replication with one remote cluster.
 
 A tenant's admin attaches the subscriptions of his topics. Neither is asked of the broker: both may be
 limited before they exist.
@@ -81,13 +81,17 @@ async def detach_subscription(
 async def attach_replication(
     cluster: Cluster, name: GroupName, response: Response, backend: Backend, caller: SuperUser
 ) -> None:
-    """Limit what a remote cluster replicates by a group's publish limits, in place of any earlier one."""
+    """Limit replication with a remote cluster by a group, in place of any earlier one.
+
+    The publish limits hold at gates for what the cluster replicates into this one, the dispatch limits
+    natively for what it is sent.
+    """
     await attach(backend, cluster, name, response, caller)
 
 
 @router.get(_CLUSTER, response_class=Response)
 async def get_replication_attachment(cluster: Cluster, backend: Backend) -> Response:
-    """Return the bare name of the group that limits what a remote cluster replicates, or nothing."""
+    """Return the bare name of the group that limits replication with a remote cluster, or nothing."""
     return bare_name(backend, cluster)
 
 
@@ -95,5 +99,5 @@ async def get_replication_attachment(cluster: Cluster, backend: Backend) -> Resp
 async def detach_replication(
     cluster: Cluster, response: Response, backend: Backend, caller: SuperUser
 ) -> None:
-    """Limit what a remote cluster replicates no more; not attached is fine."""
+    """Limit replication with a remote cluster no more; not attached is fine."""
     name_operation(response, await definitions.detach(backend, cluster, caller))

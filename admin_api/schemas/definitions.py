@@ -399,7 +399,7 @@ class AttachmentsBody(CamelModel):
     subscriptions: list[str] = Field(
         [], description="single subscriptions, as persistent/tenant/namespace/topic/name"
     )
-    remote_clusters: list[str] = Field(description="clusters that replicate into this one")
+    remote_clusters: list[str] = Field(description="clusters whose replication the group limits")
 
     @classmethod
     def by_group(cls, attachments: Attachments, groups: Iterable[str]) -> dict[str, Self]:

@@ -8,6 +8,7 @@ Raises, all of them: ConfigError: a file or place that the configuration names c
 from __future__ import annotations
 
 import uuid
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +32,8 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
-from coordinator.native.engine.outside import BrokerCounters
-from coordinator.native.engine.rate_policy import RatePolicy
+from coordinator.native.engine.outside import BrokerCounters, TopicPolicies
+from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
@@ -98,9 +99,16 @@ def native_admin(config: Config) -> HttpNativeAdmin:
     return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
 
 
-def rate_policies(config: Config, policy: RatePolicy) -> HttpRatePolicies:
-    """Return the rates of topics by one of Pulsar's policies, by the own broker's admin REST."""
-    return HttpRatePolicies(config.broker_web_url, policy, token=_broker_token(config))
+async def topic_policies(config: Config, stack: AsyncExitStack) -> TopicPolicies:
+    """Return the policies of topics, by the own broker's admin REST, until the end of the stack."""
+    token = _broker_token(config)
+    publish, dispatch, replication = [
+        await stack.enter_async_context(
+            HttpRatePolicies(config.broker_web_url, policy, token=token)
+        )
+        for policy in (PUBLISH, DISPATCH, REPLICATION)
+    ]
+    return TopicPolicies(publish, dispatch, replication)
 
 
 def broker_counters(config: Config, *, passed_only: bool = False) -> MetricsCounters:
@@ -114,8 +122,7 @@ def native(
     config: Config,
     topic: NativeTopic,
     admin: HttpNativeAdmin,
-    publish_rates: HttpRatePolicies,
-    dispatch_rates: HttpRatePolicies,
+    policies: TopicPolicies,
     counters: MetricsCounters,
     clock: Clock,
 ) -> NativeActuator:
@@ -132,8 +139,7 @@ def native(
         steering,
         topic,
         admin,
-        publish_rates,
-        dispatch_rates,
+        policies,
         counters,
         clock,
         poll_s=0.0 if config.has_gate else config.native_poll_seconds,

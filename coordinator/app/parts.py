@@ -25,7 +25,6 @@ from coordinator.app.runner import Runner
 from coordinator.config import Config
 from coordinator.core.state import CoordinatorState
 from coordinator.gate.process.handle import GateProcess
-from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.runtime.release import RELEASE
 from coordinator.runtime.supervision import TaskSupervisor
@@ -142,11 +141,8 @@ async def _native(
     topic = factories.native_topic(config)
     admin = await stack.enter_async_context(factories.native_admin(config))
     counters = await stack.enter_async_context(factories.broker_counters(config))
-    publish_rates, dispatch_rates = [
-        await stack.enter_async_context(factories.rate_policies(config, policy))
-        for policy in (PUBLISH, DISPATCH)
-    ]
-    native = factories.native(config, topic, admin, publish_rates, dispatch_rates, counters, clock)
+    policies = await factories.topic_policies(config, stack)
+    native = factories.native(config, topic, admin, policies, counters, clock)
     kept.store.watch(native.catalogue_changed)
     kept.membership.watch_members(native.members_changed)
     stack.push_async_callback(topic.stop)

@@ -37,7 +37,7 @@ Subscription = Annotated[
     typer.Option(help="The subscription S of a topic.", metavar="persistent/T/N/TOPIC/S"),
 ]
 RemoteCluster = Annotated[
-    str | None, typer.Option(help="What the cluster C replicates into this one.", metavar="C")
+    str | None, typer.Option(help="Replication with the cluster C.", metavar="C")
 ]
 DefaultRole = Annotated[
     bool, typer.Option("--default-role", help="The roles without an attachment.")

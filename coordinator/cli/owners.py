@@ -117,7 +117,7 @@ def shown(attachments: AttachmentsAnswer) -> list[str]:
         *(f"role {role}" for role in attachments["roles"]),
         *(["roles without an attachment"] if attachments["defaultRole"] else []),
         *(f"subscription {name}" for name in attachments["subscriptions"]),
-        *(f"replication from {name}" for name in attachments["remoteClusters"]),
+        *(f"replication with {name}" for name in attachments["remoteClusters"]),
     ]
 
 

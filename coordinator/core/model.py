@@ -224,7 +224,7 @@ class Attachments:
             f"subscription {each}" for each, name in self.subscriptions.items() if name == group
         ]
         owners += [
-            f"replication from {each}" for each, name in self.clusters.items() if name == group
+            f"replication with {each}" for each, name in self.clusters.items() if name == group
         ]
         return tuple(sorted(owners))
 

@@ -1,7 +1,7 @@
 """Owners of traffic beside tenants and namespaces, as attachments know them.
 
-A *subscription* is that of one topic with all its partitions, and a *cluster* is a remote one that
-replicates into this one. A *role* is the identity that a client has proved: the
+A *subscription* is that of one topic with all its partitions, and a *cluster* is a remote one, with what
+it replicates into this one and is sent from here. A *role* is the identity that a client has proved: the
 same topic has many. An attachment names a role, a pattern of roles, or the *default*:
 
 * ``alice`` is the role alice alone;
@@ -75,7 +75,7 @@ def in_words(kind: OwnerKind, name: str) -> str:
         case OwnerKind.SUBSCRIPTION:
             return f"subscription {name}"
         case OwnerKind.CLUSTER:
-            return f"replication from {name}"
+            return f"replication with {name}"
     return f"role {name}" if name else "roles without an attachment"
 
 
@@ -209,7 +209,7 @@ def subscription_key(topic: TopicName, subscription: str) -> str:
 
 
 def cluster_owner(name: str) -> TrafficOwner:
-    """Return a remote cluster, whose replication into this one a group can limit.
+    """Return a remote cluster, whose replication a group can limit.
 
     Raises:
         ValueError: no cluster can have this name.

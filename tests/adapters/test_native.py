@@ -58,7 +58,7 @@ async def test_counters_are_read_in_whatever_pieces_they_arrive() -> None:
 
     found = {count.topic: count for count in reading.topics}
     assert reading.started_s == 1795711186.672
-    assert found["persistent://t/n/a"][2:] == (8344, 870760, 11, 0, 2, 0, 98, "")
+    assert found["persistent://t/n/a"][2:] == (8344, 870760, 11, 0, 2, 0, 98, "", "")
     assert found["persistent://t/n/b"].messages == 10**7
     assert found[""] == TopicCount("t/whole", "", 12)
 
@@ -122,7 +122,7 @@ async def test_counters_of_what_passed_can_be_read_alone_by_subscription() -> No
     *_, whole = (count for count in reading.topics if count.namespace == ENDED)
     assert whole == TopicCount(ENDED, "", out_bytes=977)
     found = {
-        (count.topic, count.subscription): count[2:-1]
+        (count.topic, count.subscription): count[2:9]
         for count in reading.topics
         if count is not whole
     }
@@ -222,7 +222,7 @@ def test_the_name_that_a_broker_reports_in(listeners: str, internal: str, url: s
         "resourceUsageTransportClassName": "null",
         "resourceUsageTransportPublishIntervalInSecs": "60",
     }
-    assert facts_in(body) == BrokerFacts(url, 60, "")
+    assert facts_in(body, "4.2.4") == BrokerFacts(url, 60, "", version="4.2.4")
     without = facts_in(body | {"topicLevelPoliciesEnabled": "false"})
     assert without == BrokerFacts(url, 60, "", topic_policies=False)
 
@@ -241,6 +241,7 @@ async def test_records_are_read_and_nonsense_is_an_error() -> None:
         "GET /admin/v2/resourcegroups/odd": httpx.Response(200, json=[]),
         "GET /admin/v2/resourcegroups/text": httpx.Response(200, text="<html>"),
         "GET /admin/v2/resourcegroups/mine": httpx.Response(403),
+        "GET /admin/v2/brokers/version": httpx.Response(200, text="4.2.4"),
         "GET /admin/v2/brokers/configuration/runtime": httpx.Response(200, json={}),
     }
     async with HttpNativeAdmin("http://b", transport=answering(answers)) as admin:

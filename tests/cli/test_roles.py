@@ -120,7 +120,7 @@ AUDIT = "persistent/public/default/orders/audit/log"
     [
         (("--subscription", AUDIT), "subscriptions", AUDIT, f"subscription {AUDIT}"),
         (("--subscription", AUDIT.replace("/", "://", 1)), "subscriptions", AUDIT, "audit/log"),
-        (("--remote-cluster", "west"), "remoteClusters", "west", "replication from west"),
+        (("--remote-cluster", "west"), "remoteClusters", "west", "replication with west"),
     ],
 )
 def test_single_subscriptions_and_replication_are_attached_too(

@@ -95,6 +95,7 @@ async def test_the_facts_of_a_broker(admin: NativeAdmin) -> None:
     assert facts.service_url.startswith("pulsar://")
     assert facts.interval_s >= 1
     assert facts.transport == TRANSPORT
+    assert facts.version[0].isdigit()
 
 
 async def test_a_record_is_created_changed_and_removed(admin: NativeAdmin) -> None:

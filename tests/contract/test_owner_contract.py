@@ -62,7 +62,7 @@ async def test_subscriptions_and_remote_clusters_are_kept_apart_from_roles(
     subscription = "persistent/acme/orders/new/audit log"
     assert catalogue.attachments.subscriptions == {subscription: "gold"}
     assert catalogue.attachments.uses_of("gold") == (
-        "replication from west",
+        "replication with west",
         "role west",
         f"subscription {subscription}",
     )

@@ -1,4 +1,4 @@
-"""Rates of both policies are read, set and kept: one suite for memory and for a real broker."""
+"""Rates of all policies are read, set and kept: one suite for memory and for a real broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 from coordinator.adapters.broker.rate_policies import HttpRatePolicies
 from coordinator.native.engine.outside import RatePolicies
 from coordinator.native.engine.owners import owner_of
-from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PUBLISH, PolicyRate, RatePolicy
+from coordinator.native.engine.rate_policy import (
+    DISPATCH,
+    NO_RATE,
+    PUBLISH,
+    REPLICATION,
+    PolicyRate,
+    RatePolicy,
+)
 from coordinator.ports import NotFound
 from deploy.local.state import Broker
 from deploy.local.topics import Topics, path_of
@@ -26,7 +33,7 @@ OWNERS = [NAMESPACE, SINGLE, PARTED]
 RATE = PolicyRate(200, 2**40)
 
 
-@pytest.fixture(params=[DISPATCH, PUBLISH], ids=lambda policy: policy.path)
+@pytest.fixture(params=[DISPATCH, PUBLISH, REPLICATION], ids=lambda policy: policy.path)
 def policy(request: pytest.FixtureRequest) -> RatePolicy:
     """Each of the policies."""
     found: RatePolicy = request.param
@@ -84,7 +91,7 @@ async def test_a_subscription_has_a_rate_and_a_text_of_its_own(
     policies: RatePolicies, topic: str
 ) -> None:
     """Of dispatch; its topic has neither, and lists those that something is kept of."""
-    if policies.policy is PUBLISH:
+    if policies.policy is not DISPATCH:
         return  # Pulsar has no such policy
     owner = owner_of(topic, "by #1 ä?")
     if isinstance(policies, MemoryRatePolicies):

@@ -81,7 +81,7 @@ class MemoryNativeAdmin:
     """
 
     def __init__(self, service_url: str = "pulsar://a:6650", interval_s: int = 1) -> None:
-        self._facts = BrokerFacts(service_url, interval_s, TRANSPORT)
+        self._facts = BrokerFacts(service_url, interval_s, TRANSPORT, version="4.2.4")
         self.records: dict[str, Record] = {}
         #: Every namespace, and its group; empty is none.
         self.groups: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Scenarios of trees of groups: S26 to S30.
+"""Scenarios of trees of groups, and of roles in them: S26 to S31.
 
 They are judged by what each group has, not by how one limit is shared, so they are no rows of the table
 of scenarios.py, which runs under every law and policy: a tree has one law, and one policy but for its
@@ -8,6 +8,7 @@ must be.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -71,9 +72,13 @@ class TreeStage:
 
     def load(self, broker: str, group: str, rate: int | None) -> None:
         """Set the demand of a group at a broker that is up now; None disconnects its clients."""
+        self.replace(broker, group, Constant(rate))
+
+    def replace(self, broker: str, group: str, source: Constant) -> None:
+        """Set the clients of a group at a broker that is up now."""
         host = self.stage.world.hosts.get(broker)
         if host is not None:
-            host.loads[group, MonitoringClass.PUBLISH].replace(Constant(rate))
+            host.loads[group, MonitoringClass.PUBLISH].replace(source)
 
     def expect(self, second: int, **parts: int) -> None:
         """State what is in force from two rounds after a second on."""
@@ -167,11 +172,41 @@ def weighted(parameters: Parameters) -> TreeStage:
     return tree
 
 
+def many_connections(parameters: Parameters) -> TreeStage:
+    """S31: a role with hundreds of connections at each broker takes nothing from one with a single one.
+
+    Each role is attached to a group of its own. The connections of the first one come and go, another
+    number at each broker; each of them wants a fiftieth of the limit.
+    """
+    tree = TreeStage(Stage(parameters, seconds=50))
+    tree.plant("clients")
+    tree.plant("batch", "clients")
+    tree.plant("web", "clients", guarantee=400)
+    chance = random.Random(parameters.seed)
+    for broker in tree.stage.names:
+        loads = {"batch": _connected(chance.randrange(100, 900)), "web": Constant(None)}
+        tree.stage.world.start(broker, loads, dimension=Dimension.PUBLISH_MESSAGES)
+    tree.expect(WARM_UP_S, clients=LIMIT, batch=LIMIT, web=0)
+    tree.want(30, "web", 2 * LIMIT, brokers=1)
+    tree.expect(30, clients=LIMIT, batch=300, web=700)
+    for second in range(20, 48):
+        broker, connections = chance.choice(tree.stage.names), chance.randrange(100, 900)
+        tree.stage.at(second, partial(tree.replace, broker, "batch", _connected(connections)))
+    tree.expect(45, clients=LIMIT, batch=300, web=700)
+    return tree
+
+
+def _connected(connections: int) -> Constant:
+    """Connections of a role at one broker, each with a topic."""
+    return Constant(connections * LIMIT // 50, topics=connections)
+
+
 TREE_SCENARIOS: Mapping[str, Callable[[Parameters], TreeStage]] = {
     "S26": idle_guarantee,
     "S27": tree_flash_crowd,
     "S28": three_levels,
     "S29": greedy_sibling,
     "S30": weighted,
+    "S31": many_connections,
 }
 """The scenarios by name."""

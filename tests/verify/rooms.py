@@ -111,6 +111,11 @@ ROOMS: Final = (
         _integration("native_topics"),
     ),
     Room(
+        "native-replication",
+        "limits of replication to other clusters held by their own policies",
+        _integration("native_replication"),
+    ),
+    Room(
         "chaos", "mishaps under load, and planted faults that must be found", _integration("chaos")
     ),
     Room(

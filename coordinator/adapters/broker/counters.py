@@ -1,7 +1,8 @@
 """The counters of all topics on a broker, from its metrics.
 
 ``/metrics`` is the one answer that has the live counters of every topic at once: ``/broker-stats/topics``
-is as old as ``statsUpdateFrequencyInSecs``, and ``.../stats`` is one request per topic. It is parsed as
+is as old as ``statsUpdateFrequencyInSecs``, and ``.../stats`` is one request per topic, which only topics
+need that are replicated to a cluster with a limit (replicators.py). It is parsed as
 it arrives and never held as a whole: with 10,000 topics it is some 90 MB. Without
 ``exposeTopicLevelMetricsInPrometheus`` it lists namespaces only, which is enough; but throttled
 publishing is unknown then.
@@ -12,15 +13,17 @@ A broker on this host is asked not to compress it: for 10,000 topics that takes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
 import httpx
 
 from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of
+from coordinator.adapters.broker.replicators import Replicators
 from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.native.engine.counting import CounterReading, TopicCount
-from coordinator.native.engine.owners import owner_of
+from coordinator.native.engine.owners import base_of, owner_of
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.reconciliation.engine.counting import ENDED
 
@@ -46,7 +49,13 @@ _PASSED: Final = Lines(
     _BROKER_OUT, *(name for name in _FIELDS if name.startswith(("pulsar_in", "pulsar_out")))
 )
 _STARTED: Final = Lines("process_start_time_seconds")
-_LABEL: Final = label_pattern(("namespace", "topic", "partition", "subscription", "consumer_name"))
+_REPLICATED: Final = Lines("pulsar_replication_backlog")
+_LABEL: Final = label_pattern(
+    ("namespace", "topic", "partition", "subscription", "consumer_name", "remote_cluster")
+)
+_WHOLE_TOPIC: Final = re.compile(rb',topic="((?:[^"]|(?<=\\)")*)"')
+"""The name of a topic with the quotes in it, which brokers escape."""
+
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 _UNCOUNTED_MAX: Final = 100
 """Namespaces with lines that cannot be read, of which a reading tells."""
@@ -56,6 +65,8 @@ _Key = tuple[str, str, str]
 """Namespace, topic and subscription."""
 
 _Sums = dict[_Key, dict[str, int]]
+_Backlogs = dict[tuple[str, str], dict[str, int]]
+"""Entries that are still to be replicated, by namespace and topic, and by remote cluster."""
 
 
 class MetricsCounters(WebServiceClient):
@@ -82,10 +93,15 @@ class MetricsCounters(WebServiceClient):
         super().__init__(web_service_url, "", token=token, timeout_s=timeout_s, transport=transport)
         self._lines = _PASSED if passed_only else _ALL
         self._headers: dict[str, str] = {}
+        self._replicators = Replicators(self._client)
+        self._reads = 0
 
-    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:
-        """See `BrokerCounters`."""
+    async def read(
+        self, subscriptions: Collection[str] = (), remotes: Collection[str] = ()
+    ) -> CounterReading:
+        """See `OwnerCounters`."""
         sums: _Sums = {}
+        backlogs: _Backlogs = {}
         lines_read = _WITH_SUBSCRIPTIONS if subscriptions else self._lines
         uncounted: set[str] = set()
         started_s: float | None = None
@@ -100,12 +116,25 @@ class MetricsCounters(WebServiceClient):
                 async for chunk in answer.aiter_bytes(65_536):
                     lines, _, tail = (tail + chunk).rpartition(b"\n")
                     add_lines(lines, sums, uncounted, lines_read, subscriptions)
+                    _add_backlogs(lines, backlogs, remotes)
                     started_s = started_s or _started_in(lines)
         except httpx.HTTPError as error:
             raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
         add_lines(tail, sums, uncounted, lines_read, subscriptions)
+        _add_backlogs(tail, backlogs, remotes)
         topics = tuple(_count(key, found) for key, found in sums.items())
-        return CounterReading(topics, started_s or _started_in(tail), frozenset(uncounted))
+        self._reads += 1
+        signs = {
+            # Messages of a topic with a quote in its name are not found, so it is asked for each time.
+            topic: (sums.get((space, topic, ""), {}).get("messages", -self._reads), *each.values())
+            for (space, topic), each in backlogs.items()
+        }
+        return CounterReading(
+            topics,
+            started_s or _started_in(tail),
+            frozenset(uncounted),
+            await self._replicators.read(signs, remotes),
+        )
 
 
 def _is_of_this_host(answer: httpx.Response) -> bool:
@@ -125,8 +154,8 @@ def _started_in(text: bytes) -> float | None:
 
 def _count(key: _Key, found: Mapping[str, int]) -> TopicCount:
     namespace, topic, subscription = key
-    fields = {field: found.get(field, 0) for field in _FIELDS.values()}
-    return TopicCount(namespace, topic, **fields, subscription=subscription)
+    fields = (found.get(field, 0) for field in _FIELDS.values())
+    return TopicCount._make((namespace, topic, *fields, subscription, ""))
 
 
 def add_lines(
@@ -177,12 +206,29 @@ def _add_apart(
         _add(field, labels, value, sums, apart=True)
 
 
-def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums, *, apart: bool) -> None:
-    namespace, topic = labels.get("namespace"), labels.get("topic", "")
+def _add_backlogs(text: bytes, backlogs: _Backlogs, remotes: Collection[str]) -> None:
+    """Add the backlogs of replication to these clusters; brokers' own topics have no limits."""
+    if not remotes:
+        return
+    for _, labels, value in _REPLICATED.find(b"\n%b\n" % text):
+        labelled = labels_of(labels, _LABEL)
+        if (name := _WHOLE_TOPIC.search(labels)) is not None:
+            labelled["topic"] = name[1].replace(b'\\"', b'"').decode(errors="replace")
+        topic, remote = _topic_in(labelled), labelled.get("remote_cluster", "")
+        if remote in remotes and base_of(topic):
+            found = backlogs.setdefault((labelled.get("namespace", ""), topic), {})
+            found[remote] = int(float(value))
+
+
+def _topic_in(labels: Mapping[str, str]) -> str:
+    topic = labels.get("topic", "")
     # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
     partition = labels.get("partition", _NOT_PARTITIONED)
-    if partition != _NOT_PARTITIONED:
-        topic = f"{topic}-partition-{partition}"
+    return topic if partition == _NOT_PARTITIONED else f"{topic}-partition-{partition}"
+
+
+def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums, *, apart: bool) -> None:
+    namespace, topic = labels.get("namespace"), _topic_in(labels)
     if not namespace or "consumer_name" in labels:
         return
     # Sent messages are counted by subscription wherever topics are listed.

@@ -31,9 +31,10 @@ class HttpNativeAdmin(HttpInventory):
 
     async def facts(self) -> BrokerFacts:
         """See `NativeAdmin`."""
+        version = accepted(await self._request("GET", "/brokers/version")).text.strip()
         answer = accepted(await self._request("GET", "/brokers/configuration/runtime"))
         try:
-            return facts_in(answer.json())
+            return facts_in(answer.json(), version)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BrokerUnreachable(f"{said(answer)}: {error!r}") from error
 
@@ -75,8 +76,8 @@ class HttpNativeAdmin(HttpInventory):
             accepted(await self._request("DELETE", path))
 
 
-def facts_in(body: Mapping[str, str]) -> BrokerFacts:
-    """Read a broker's facts from its runtime configuration.
+def facts_in(body: Mapping[str, str], version: str = "") -> BrokerFacts:
+    """Read a broker's facts from its runtime configuration, beside its version.
 
     It reports in the name of its internal listener: of the first advertised one unless it is named, or
     of its own address where none is advertised.
@@ -93,7 +94,8 @@ def facts_in(body: Mapping[str, str]) -> BrokerFacts:
         urls = [f"pulsar://{body['advertisedAddress']}:{found[1]}"]
     transport = body.get(_TRANSPORT) or ""
     transport = "" if transport == "null" else transport
-    return BrokerFacts(urls[0], int(body[_INTERVAL]), transport, body.get(_POLICIES) != "false")
+    has_policies = body.get(_POLICIES) != "false"
+    return BrokerFacts(urls[0], int(body[_INTERVAL]), transport, has_policies, version)
 
 
 def _rate(value: object) -> int:

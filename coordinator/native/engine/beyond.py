@@ -1,8 +1,8 @@
 """The limits that no broker's own limiter can hold.
 
-Pulsar's limiter counts what is published to namespaces, and rates of topics and subscriptions what is
-dispatched; neither who does it. They save up no credit beyond a bucket, and refuse nothing. Below a few
-messages a second for each broker they let more pass.
+Pulsar's limiter counts what is published to namespaces, and rates of topics, subscriptions and
+replication what is sent; none who does it. They save up no credit beyond a bucket, and refuse nothing.
+Below a few messages a second for each broker they let more pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from coordinator.core.handling import REFUSE
 from coordinator.core.model import Attachments, ResourceGroup
-from coordinator.core.owners import OwnerKind, attached, in_words
+from coordinator.core.owners import OwnerKind, in_words
 from coordinator.native.engine.owners import base_of, topic_of
 from coordinator.native.engine.rate_policy import LEAST
 
@@ -52,12 +52,22 @@ def beyond_brokers(
         for limit in (limits.publish_messages, limits.publish_bytes):
             if limit is not None and limit < least:
                 yield f"publishing of {name} below {least} a second"
-    yield from _owners_beyond(attachments, topic_policies=topic_policies)
+    yield from _attached_beyond(groups, attachments, topic_policies=topic_policies)
 
 
-def _owners_beyond(attachments: Attachments, *, topic_policies: bool) -> Iterator[str]:
-    for kind in OwnerKind:
-        for owner, name in attached(attachments, kind).items():
-            is_subscription = kind is OwnerKind.SUBSCRIPTION
-            if not (is_subscription and topic_policies and base_of(topic_of(owner))):
-                yield f"{in_words(kind, owner)} of {name}"
+def _attached_beyond(
+    groups: Mapping[str, ResourceGroup], attachments: Attachments, *, topic_policies: bool
+) -> Iterator[str]:
+    for role, name in attachments.roles.items():
+        yield f"{in_words(OwnerKind.ROLE, role)} of {name}"
+    for subscription, name in attachments.subscriptions.items():
+        if not (topic_policies and base_of(topic_of(subscription))):
+            yield f"{in_words(OwnerKind.SUBSCRIPTION, subscription)} of {name}"
+    for cluster, name in attachments.clusters.items():
+        if name not in groups or _limits_publishing(groups[name]):
+            yield f"replication from {cluster} of {name}"
+
+
+def _limits_publishing(group: ResourceGroup) -> bool:
+    limits = group.limits
+    return limits.publish_messages is not None or limits.publish_bytes is not None

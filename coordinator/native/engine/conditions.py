@@ -12,6 +12,7 @@ from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
+from coordinator.native.engine.replication import can_throttle
 from coordinator.native.engine.table import Stranger
 
 TRANSPORT: Final = "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager"
@@ -30,6 +31,7 @@ _SPEAKS_WITHIN: Final = 5
 _GRACE_NS: Final = 5 * NANOS_PER_SECOND
 _EDIT_TOLD_NS: Final = 300 * NANOS_PER_SECOND
 _NAMED: Final = 5
+_VERSION_MAX: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Observed:
         limits_dispatch: whether any group has a limit of dispatch.
         limits_topics: whether any topic has a limit of its own.
         strict: groups under the strict policy, which is not kept here.
+        remotes: remote clusters that are sent no more than a limit.
     """
 
     facts: BrokerFacts | None = None
@@ -96,6 +99,12 @@ class Observed:
     limits_dispatch: bool = False
     limits_topics: bool = False
     strict: tuple[str, ...] = ()
+    remotes: tuple[str, ...] = ()
+
+    @property
+    def can_throttle_replication(self) -> bool:
+        """Whether the broker is known to go on replicating after a rate has held it back."""
+        return self.facts is not None and can_throttle(self.facts.version)
 
 
 def conditions(seen: Observed, now_ns: int) -> Iterator[NativeCondition]:
@@ -178,7 +187,9 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
             "topics have names that the broker's metrics cannot hold (a line feed, or a backslash at the "
             f"end), so their demand is not seen: {_listed(seen.uncounted)}"
         )
-        fix = "delete those topics; the broker limits them all the same"
+        fix = (
+            "delete those topics; the broker limits them all the same, but not what they replicate"
+        )
         yield NativeCondition("uncounted", text, fix)
 
 
@@ -193,6 +204,12 @@ def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[Nati
         )
         fix = "set topicLevelPoliciesEnabled=true in broker.conf"
         yield NativeCondition("policies", text, fix)
+    if seen.remotes and not seen.can_throttle_replication:
+        text = (
+            f"brokers of {facts.version[:_VERSION_MAX] or 'an unknown version'} may stop replicating for "
+            f"ever when a rate holds them back, so replication is not limited to {_listed(seen.remotes)}"
+        )
+        yield NativeCondition("replication", text, "take Pulsar 4.2.4, 5.0.1 or later")
     if facts.transport != TRANSPORT:
         text = "the broker reads no entries, so each broker lets the whole record pass"
         yield NativeCondition(

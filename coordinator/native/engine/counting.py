@@ -1,6 +1,7 @@
 """The broker's counters, poll by poll: what was published to each namespace since the last one.
 
-The messages of attached subscriptions are counted once more, by subscription.
+The messages of attached subscriptions are counted once more, by subscription, and what is replicated to
+attached remote clusters by cluster (replication.py).
 
 A topic's counters start from 0 when it is loaded. So a counter that fell began anew, and its whole value
 was counted since; a topic that was not there at the last poll was loaded after it. At the first poll the
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.native.engine.owners import owner_of
+from coordinator.native.engine.owners import home_of, owner_of
 
 
 class TopicCount(NamedTuple):
@@ -31,6 +32,7 @@ class TopicCount(NamedTuple):
         throttles: how often publishing was throttled, since some time.
         subscription: the one that the counts of sent messages are of; empty for all together. Native
             enforcement has a further count for each attached subscription, and one for all together.
+        remote: the remote cluster that they were replicated to; empty if they were not.
     """
 
     namespace: str
@@ -43,6 +45,39 @@ class TopicCount(NamedTuple):
     consumers: int = 0
     throttles: int = 0
     subscription: str = ""
+    remote: str = ""
+
+    @property
+    def owner(self) -> str:
+        """The owner of the rate that holds what was sent (owners.py); empty if there can be none."""
+        return owner_of(self.topic, self.subscription, self.remote)
+
+    @property
+    def is_of_part(self) -> bool:
+        """Whether it counts a part of what its topic was sent."""
+        return bool(self.subscription or self.remote)
+
+
+class ReplicatorCount(NamedTuple):
+    """A broker's counters of one topic, or partition, that it replicates to a remote cluster.
+
+    Args:
+        topic: its full name.
+        remote: the remote cluster.
+        messages: published since the topic was loaded, by clients and by other clusters.
+        bytes: the same, in bytes.
+        received: messages among them that other clusters have replicated here.
+        sent: entries, each a message or a batch, that the remote cluster has taken.
+        backlog: entries that are still to be sent.
+    """
+
+    topic: str
+    remote: str
+    messages: int
+    bytes: int
+    received: int
+    sent: int
+    backlog: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +89,13 @@ class CounterReading:
         started_s: when the broker's process started, in seconds of the epoch; None: it does not say.
         uncounted: namespaces, not all of them if there are many, with topics or subscriptions whose
             names the broker's metrics cannot hold; they are missing in the counters.
+        replicators: the counters of replication to the remote clusters that were asked for.
     """
 
     topics: Sequence[TopicCount]
     started_s: float | None = None
     uncounted: Collection[str] = ()
+    replicators: Sequence[ReplicatorCount] = ()
 
 
 @dataclass(slots=True)
@@ -98,12 +135,12 @@ class CounterBook:
     """The counters as of the last poll."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str, str], TopicCount] | None = None
+        self._last: dict[tuple[str, str, str, str], TopicCount] | None = None
 
     @property
     def topics(self) -> int:
         """The number of topics at the last poll."""
-        return sum(not count.subscription for count in (self._last or {}).values())
+        return sum(not count.is_of_part for count in (self._last or {}).values())
 
     @property
     def published_topics(self) -> frozenset[str]:
@@ -112,15 +149,13 @@ class CounterBook:
         return frozenset(count.topic for count in counts if count.producers and count.topic)
 
     def poll(self, counts: Iterable[TopicCount]) -> Mapping[str, NamespaceCount]:
-        """Return the counts since the last poll, by namespace, and by attached subscription."""
+        """Return the counts since the last poll, by home (owners.py)."""
         last, self._last = self._last, {}
         found: dict[str, NamespaceCount] = {}
         for count in counts:
-            key = count.namespace, count.topic, count.subscription
+            key = count.namespace, count.topic, count.subscription, count.remote
             self._last[key] = count
-            home = (
-                owner_of(count.topic, count.subscription) if count.subscription else count.namespace
-            )
+            home = home_of(count.owner) if count.is_of_part else count.namespace
             total = found.get(home)
             if total is None:
                 total = found[home] = NamespaceCount()

@@ -18,6 +18,7 @@ split among the topics here that have consumers (topic_rates.py), and each part 
 * **Limits of single topics** (topic_limiting.py) bound their topics' rates as well.
 * **A subscription** that is attached to a group has a rate of its own, as a topic has (owners.py), and
   "topic" stands for both here. It has no namespace's floor, so its rate while idle is written.
+* **Replication** of a topic to an attached remote cluster has a rate of its own, too, and no floor.
 * **Without consumers** a topic that this broker serves goes back to the floor.
 
 Pure: told the counters, the local limits and the time, it returns the policies to write.
@@ -25,13 +26,13 @@ Pure: told the counters, the local limits and the time, it returns the policies 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import NOTHING, Amounts
-from coordinator.native.engine.owners import home_of, is_topic
+from coordinator.native.engine.owners import home_of, is_replication, is_topic
 from coordinator.native.engine.parts import NativePart, split
 from coordinator.native.engine.rate_policy import (
     LEAST,
@@ -51,6 +52,9 @@ _FLOOR_PARTS: Final = 20
 
 _OUTGROWN_PERMILLE: Final = 900
 """A topic that uses this of its floor gets a rate of its own."""
+
+_MOST_PERMILLE: Final = 900
+"""A topic with this part of the most that it may get wants no more of its group's limit."""
 
 _IDLE_NS: Final = 10 * NANOS_PER_SECOND
 _WANTS_PERMILLE: Final = 1100
@@ -362,7 +366,7 @@ class DispatchSteering:
                 if policy is None or rate is None:
                     continue
                 most = self._most(topic, groups, now_ns)[unit]
-                may_rise = most is None or rate < most
+                may_rise = most is None or rate * 1000 < most * _MOST_PERMILLE
                 # One that another sidecar has lowered is not held by this broker's limit.
                 held[unit] += policy.is_own if policy.partitions else may_rise
         return held[0], held[1]
@@ -452,16 +456,20 @@ class DispatchSteering:
         groups = self._steering.homes.all.get(home_of(topic), ())
         return self._rates.get(groups) or (TopicRates(), TopicRates())
 
-    def _look_for_idle(self, homes: Iterable[str], now_ns: int) -> None:
+    def _look_for_idle(self, homes: Collection[str], now_ns: int) -> None:
         """Forget topics that this broker serves no more, and note since when others have no consumers."""
         loaded: dict[str, bool] = {}
         for home in homes:
             uses = self._sent.uses(home)
             loaded |= {topic: topic in uses for topic in self._sent.loaded(home)}
         for topic in self._policies.keys() - loaded.keys():
-            self.forget(topic)
+            if is_replication(topic) and home_of(topic) not in homes:
+                # Its cluster is limited no more, and nothing else gives its rate back.
+                self._policies[topic].idle_since_ns = now_ns - _IDLE_NS
+            else:
+                self.forget(topic)
         for topic, policy in self._policies.items():
-            if loaded[topic]:
+            if loaded.get(topic):
                 policy.idle_since_ns = None
             elif policy.idle_since_ns is None:
                 policy.idle_since_ns = now_ns

@@ -6,7 +6,7 @@ type of a library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,12 +25,14 @@ class BrokerFacts:
         interval_s: ``resourceUsageTransportPublishIntervalInSecs``.
         transport: ``resourceUsageTransportClassName``; empty is none.
         topic_policies: whether topics may have policies (``topicLevelPoliciesEnabled``).
+        version: of Pulsar, such as ``4.2.4``; empty if it is not known.
     """
 
     service_url: str
     interval_s: int
     transport: str
     topic_policies: bool = True
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +121,13 @@ class NativeAdmin(Protocol):
         ...
 
 
-class RatePolicies(Protocol):
-    """Rates of topics and namespaces by one of Pulsar's policies, and what is kept of them.
+class OwnerRates(Protocol):
+    """Rates of owners by one of Pulsar's policies, and what is kept of them.
 
-    An owner is a topic by its full name, a subscription by the name of its attachment (owners.py), which
-    has a dispatch rate alone, or a namespace as ``tenant/namespace``, whose rate is the default of its
-    topics. A rate is as in rate_policy.py. What is kept of an owner is a text that Pulsar stores beside
-    it, or beside the topic of a subscription, and deletes with it.
+    An owner is as in owners.py: a topic, or a subscription or a replication, which have a dispatch rate
+    alone; or a namespace as ``tenant/namespace``, whose rate is the default of its topics. A rate is as
+    in rate_policy.py. What is kept of an owner is a text that Pulsar stores beside it, or beside its
+    topic, and deletes with it.
 
     Each raises NotFound when there is no such owner, BrokerUnreachable, Refused.
     """
@@ -150,12 +152,19 @@ class RatePolicies(Protocol):
         ...
 
     async def default(self, owner: str) -> str:
-        """Return the rate that operators have set for all subscriptions of a topic; of others none."""
+        """Return the rate that operators have set for all owners of its kind in one place.
+
+        Of a subscription that is its topic, of replication the namespace; of others there is none.
+        """
         ...
 
     async def partitions(self, owner: str) -> int:
         """Return how many partitions an owner's topic has; 0 if it is not partitioned."""
         ...
+
+
+class RatePolicies(OwnerRates, Protocol):
+    """`OwnerRates` that can be listed, of topics, subscriptions and namespaces."""
 
     async def subscriptions(self, topic: str) -> Sequence[str]:
         """Return the subscriptions of a topic that something is kept of."""
@@ -164,6 +173,24 @@ class RatePolicies(Protocol):
     async def topics(self, namespace: str) -> Sequence[str]:
         """Return a namespace's topics that can have a rate; of a partitioned one its name alone."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPolicies:
+    """The policies of topics at the own broker.
+
+    Args:
+        publish: rates of publishing.
+        dispatch: of what consumers are sent.
+        replication: of what each remote cluster is sent.
+    """
+
+    publish: RatePolicies
+    dispatch: RatePolicies
+    replication: RatePolicies
+
+    def __iter__(self) -> Iterator[RatePolicies]:
+        yield from (self.publish, self.dispatch, self.replication)
 
 
 class BrokerCounters(Protocol):
@@ -175,13 +202,16 @@ class BrokerCounters(Protocol):
 
 
 class OwnerCounters(Protocol):
-    """The counters of all topics on the own broker, and of some of their subscriptions."""
+    """The counters of all topics on the own broker, and of parts of what they were sent."""
 
-    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:
+    async def read(
+        self, subscriptions: Collection[str] = (), remotes: Collection[str] = ()
+    ) -> CounterReading:
         """Return the present counters.
 
         Args:
             subscriptions: by the names of their attachments; each of them has a count of its own as well.
+            remotes: remote clusters; what is replicated to each of them is counted, too.
 
         Raises:
             BrokerUnreachable: the broker does not answer.

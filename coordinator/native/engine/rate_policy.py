@@ -1,6 +1,7 @@
 """Pulsar's policies of rates, of a topic or as a namespace's default, and their form in its admin REST.
 
-Each is the body of a request to ``.../dispatchRate`` or ``.../publishRate``, such as::
+Each is the body of a request to ``.../dispatchRate``, ``.../replicatorDispatchRate`` or
+``.../publishRate``, such as::
 
     {"dispatchThrottlingRateInMsg": 200, "dispatchThrottlingRateInByte": -1,
      "relativeToPublishRate": false, "ratePeriodInSecond": 1}
@@ -92,6 +93,15 @@ DISPATCH: Final = RatePolicy(
     further={_RELATIVE: False, _PERIOD: 1},
     kept_as="pulsar-quota-dispatch-rate",
 )
+REPLICATION: Final = RatePolicy(
+    path="replicatorDispatchRate",
+    messages="dispatchThrottlingRateInMsg",
+    bytes="dispatchThrottlingRateInByte",
+    further={_RELATIVE: False, _PERIOD: 1},
+    kept_as="pulsar-quota-replicator-dispatch-rate",
+)
+"""Of each remote cluster by itself; it counts a batch as one message."""
+
 PUBLISH: Final = RatePolicy(
     path="publishRate",
     messages="publishThrottlingRateInMsg",

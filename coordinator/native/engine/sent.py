@@ -1,7 +1,7 @@
 """The rate at which the consumers of each topic here are sent messages, by the broker's counters.
 
-Counted are the owners (owners.py) of some homes: each topic of a namespace, and each attached
-subscription by itself.
+Counted are the owners (owners.py) of some homes: each topic of a namespace, each attached subscription
+by itself, and each topic's replication to an attached cluster.
 
 A topic that uses its rate up is sent a second of it at once, and then nothing until the next one (seen
 on 4.2.4), and batches are sent in larger lumps still. So a poll is taken for a second at least, and the
@@ -18,7 +18,7 @@ from typing import Final
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import NOTHING, Amounts
-from coordinator.native.engine.owners import base_of, home_of, owner_of
+from coordinator.native.engine.owners import base_of, home_of
 
 _WINDOW_NS: Final = 2 * NANOS_PER_SECOND
 _POLLS_MAX: Final = 32
@@ -91,11 +91,11 @@ class SentByTopic:
         kept: dict[str, _Partition] = {}
         self._loaded, self._parted = {}, set()
         for count in counts:
-            owner = owner_of(count.topic, count.subscription)
+            owner = count.owner
             home = home_of(owner) if owner else ""
             if home not in homes:
                 continue
-            name = f"{count.topic}\n{count.subscription}" if count.subscription else count.topic
+            name = f"{count.topic}\n{owner}" if count.is_of_part else count.topic
             self._loaded.setdefault(home, {}).setdefault(owner, []).append(name)
             if count.topic != base_of(count.topic):
                 self._parted.add(owner)

@@ -14,7 +14,7 @@ from typing import Final
 
 from coordinator.core.model import Attachments
 from coordinator.core.topics import TopicName
-from coordinator.native.engine.owners import base_of, topic_of
+from coordinator.native.engine.owners import base_of, remote_home, topic_of
 
 ALL_OF: Final = "all-of="
 """The prefix of native groups that stand for several groups."""
@@ -52,6 +52,16 @@ def sets_of_subscriptions(attachments: Attachments, cluster_group: str) -> Mappi
     return found
 
 
+def sets_of_remotes(attachments: Attachments) -> Mapping[str, GroupSet]:
+    """Return the set of each attached remote cluster, by its home.
+
+    What is replicated counts against no other group, as no namespace counts it.
+    """
+    return {
+        remote_home(cluster): (group,) for cluster, group in sorted(attachments.clusters.items())
+    }
+
+
 def sets_of(
     attachments: Attachments, namespaces: Iterable[str], cluster_group: str
 ) -> Mapping[str, GroupSet]:
@@ -84,7 +94,8 @@ class Homes:
     Attributes:
         namespaces: the set of each namespace.
         subscriptions: the set of each attached subscription.
-        all: both.
+        remotes: the remote clusters that are attached.
+        all: the sets of all homes.
     """
 
     def __init__(self, cluster_group: str) -> None:
@@ -93,6 +104,7 @@ class Homes:
         self._existing: frozenset[str] = frozenset()
         self.namespaces: Mapping[str, GroupSet] = {}
         self.subscriptions: Mapping[str, GroupSet] = {}
+        self.remotes: frozenset[str] = frozenset()
         self.all: Mapping[str, GroupSet] = {}
 
     @property
@@ -121,4 +133,6 @@ class Homes:
     def _resolve(self) -> None:
         self.namespaces = sets_of(self._attachments, self._existing, self._cluster_group)
         self.subscriptions = sets_of_subscriptions(self._attachments, self._cluster_group)
-        self.all = {**self.namespaces, **self.subscriptions}
+        remotes = sets_of_remotes(self._attachments)
+        self.remotes = frozenset(self._attachments.clusters)
+        self.all = {**self.namespaces, **self.subscriptions, **remotes}

@@ -22,7 +22,7 @@ from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND, Rates
 from coordinator.native.engine.counting import TopicCount
-from coordinator.native.engine.owners import base_of, is_topic, owner_of
+from coordinator.native.engine.owners import base_of, is_topic
 from coordinator.native.engine.rate_policy import LEAST, PolicyRate
 
 _AGAIN_NS: Final = 30 * NANOS_PER_SECOND
@@ -113,7 +113,7 @@ class TopicLimitBook:
             return
         before, self._served = self._served, {}
         for count in counts:
-            name = owner_of(count.topic, count.subscription)
+            name = count.owner
             limited = self.topics.get(name)
             if limited is None:
                 continue

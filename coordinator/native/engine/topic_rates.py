@@ -65,6 +65,9 @@ _IN_FORCE_NS: Final = 600_000_000
 _OWES_PERMILLE: Final = 600
 """A topic that has not paid for this much of a second's worth owes something."""
 
+_FORGIVEN_PERMILLE: Final = 100
+"""A debt of this part of a second's worth of the new rate is let go."""
+
 _OVER_S: Final = 3
 """Seconds' worth that a topic may owe before others are suspected to have written its rate."""
 
@@ -236,7 +239,8 @@ class TopicRates:
             ):
                 deferred[name] = self._deferred_ns.get(name, now_ns)
             is_late = name in deferred and now_ns - deferred[name] >= _DEFERRED_NS
-            if known.owed * 1000 > known.rate * _OWES_PERMILLE and not is_late:
+            owes = known.owed * 1000 > known.rate * _OWES_PERMILLE
+            if owes and known.owed * 1000 > target * _FORGIVEN_PERMILLE and not is_late:
                 kept[name] = known.rate
         self._deferred_ns = deferred
         return kept

@@ -46,9 +46,10 @@ from coordinator.native.engine.outside import (
     EntryTopic,
     NativeAdmin,
     OwnerCounters,
-    RatePolicies,
+    TopicPolicies,
 )
-from coordinator.native.engine.owners import base_of
+from coordinator.native.engine.owners import base_of, remote_home
+from coordinator.native.engine.replication import ReplicationBook
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.topic_limits import cannot_hold
@@ -56,6 +57,7 @@ from coordinator.native.engine.views import NativeState
 from coordinator.native.shell.asking import Asking
 from coordinator.native.shell.dispatching import Dispatching
 from coordinator.native.shell.polling import Listener, Polling
+from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.native.shell.topic_limiting import TopicLimiting
 from coordinator.native.shell.upkeep import Upkeep
 from coordinator.native.shell.without_gate import WithoutGate
@@ -77,8 +79,7 @@ class NativeActuator(WithoutGate):
         steering: what is to be written.
         topic: where.
         admin: of the own broker.
-        publish_rates: of topics, by the own broker.
-        dispatch_rates: the same of dispatch.
+        policies: of topics, by the own broker.
         counters: of the own broker.
         clock: monotonic time.
         poll_s: the least time between two polls; 0 polls never, since a gate counts.
@@ -93,8 +94,7 @@ class NativeActuator(WithoutGate):
         steering: Steering,
         topic: EntryTopic,
         admin: NativeAdmin,
-        publish_rates: RatePolicies,
-        dispatch_rates: RatePolicies,
+        policies: TopicPolicies,
         counters: OwnerCounters,
         clock: Clock,
         *,
@@ -116,12 +116,26 @@ class NativeActuator(WithoutGate):
         self._due = asyncio.Event()
         self._asking = Asking(steering, clock, self._due.set)
         self._dispatch = DispatchSteering(steering)
-        self._dispatching = Dispatching(self._dispatch, dispatch_rates, self._seen, clock)
+        replication = ReplicationBook()
+        self._dispatching = Dispatching(
+            self._dispatch,
+            policies.dispatch,
+            ReplicatorRates(policies.replication, replication),
+            self._seen,
+            clock,
+        )
         self._limiting = TopicLimiting(
-            publish_rates, dispatch_rates, self._dispatch, self._seen, clock
+            policies.publish, policies.dispatch, self._dispatch, self._seen, clock
         )
         self._polling = Polling(
-            counters, steering, self._dispatch, self._limiting.book, self._seen, clock, poll_s
+            counters,
+            steering,
+            self._dispatch,
+            self._limiting.book,
+            replication,
+            self._seen,
+            clock,
+            poll_s,
         )
         self._polling.polled = self._dispatching.wanted.set
         self._limits: dict[str, Rates] = {}
@@ -474,6 +488,9 @@ class NativeActuator(WithoutGate):
             self._seen.cannot = (
                 *sorted({*self._unenforced, *self._unheld.values(), *self._scalable, *beyond}),
             )
+            remotes = sorted(self._steering.homes.remotes)
+            holds = self._dispatch.holds_dispatch
+            self._seen.remotes = (*(each for each in remotes if holds(remote_home(each))),)
             self._seen.limits_topics = bool(self._limiting.book.topics)
             self._seen.limits_dispatch = any(
                 limit is not None

@@ -27,8 +27,8 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.topics import namespace_in
 from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.dispatch import DispatchSteering, Due
-from coordinator.native.engine.outside import RatePolicies
-from coordinator.native.engine.owners import topic_of
+from coordinator.native.engine.outside import OwnerRates, RatePolicies
+from coordinator.native.engine.owners import is_replication, topic_of
 from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate, lower_of
 from coordinator.native.shell.kept_rates import (
     AT_ONCE,
@@ -40,6 +40,7 @@ from coordinator.native.shell.kept_rates import (
     give_back,
     rate_of,
 )
+from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.native.shell.rounds import rounds
 from coordinator.ports import Clock, NotFound
 
@@ -69,15 +70,22 @@ class Dispatching:
     Args:
         dispatch: decides which rates.
         policies: reads and writes them.
+        replication: the same for replication to remote clusters.
         seen: takes the reason why they cannot be written.
         clock: monotonic time.
     """
 
     def __init__(
-        self, dispatch: DispatchSteering, policies: RatePolicies, seen: Observed, clock: Clock
+        self,
+        dispatch: DispatchSteering,
+        policies: RatePolicies,
+        replication: ReplicatorRates,
+        seen: Observed,
+        clock: Clock,
     ) -> None:
         self._dispatch = dispatch
         self._policies = policies
+        self._replication = replication
         self._seen = seen
         self._clock = clock
         #: This sidecar's place among the members; None while it is no member.
@@ -133,8 +141,12 @@ class Dispatching:
         for chosen in self._in_order([each for each in due if each.is_known]):
             await at_once(self._write, chosen)
         await at_once(self._leave, self._dispatch.idle(now_ns))
+        await self._replication.refresh(self._dispatch.written_topics())
 
     # Topics.
+
+    def _rates_of(self, owner: str) -> OwnerRates:
+        return self._replication if is_replication(owner) else self._policies
 
     def _in_order(self, due: Sequence[Due]) -> Iterable[Sequence[Due]]:
         """Return what may be written now: falls, and then rises."""
@@ -160,24 +172,26 @@ class Dispatching:
 
     async def _find_out(self, topic: str) -> None:
         """Find out what an operator has set for a topic, and keep it."""
-        found = await find(self._policies, topic)
-        partitions = (
-            await self._policies.partitions(topic) if self._dispatch.is_parted(topic) else 0
-        )
+        rates = self._rates_of(topic)
+        found = await find(rates, topic)
+        partitions = await rates.partitions(topic) if self._dispatch.is_parted(topic) else 0
         by_sidecar = None if found.kept is None else found.present
         if found.kept is None:
-            await self._policies.keep(topic, found.body or NOTHING_SET)
+            await rates.keep(topic, found.body or NOTHING_SET)
         now_ns = self._clock.now_ns()
         self._dispatch.found(topic, found.by_operator, by_sidecar, now_ns, partitions=partitions)
 
     async def _write(self, due: Due) -> None:
-        await self._policies.set_rate(due.topic, DISPATCH.body_of(due.rate))
+        await self._rates_of(due.topic).set_rate(due.topic, DISPATCH.body_of(due.rate))
         self._dispatch.written(due.topic, due.rate, self._clock.now_ns())
         log.debug("dispatch rate set", topic=due.topic, rate=due.rate)
 
     async def _leave(self, topic: str) -> None:
-        """Give a topic that nothing consumes its former rate back."""
-        await give_back(self._policies, topic, self._dispatch.idle_rate(topic))
+        """Give a topic that nothing consumes, or that is not limited any more, its former rate back."""
+        if is_replication(topic):
+            await self._replication.leave(topic)
+        else:
+            await give_back(self._policies, topic, self._dispatch.idle_rate(topic))
         self._dispatch.forget(topic)
 
     async def _look_at_rates(self) -> None:
@@ -190,10 +204,11 @@ class Dispatching:
         await at_once(self._look_at, list(dict.fromkeys((*suspects, *some))))
 
     async def _look_at(self, topic: str) -> None:
-        body = await self._policies.rate(topic)
+        rates = self._rates_of(topic)
+        body = await rates.rate(topic)
         if self._dispatch.seen(topic, rate_of(DISPATCH, body), self._clock.now_ns()):
             log.info("dispatch rate set by others", topic=topic, rate=body)
-            await self._policies.keep(topic, body or NOTHING_SET)
+            await rates.keep(topic, body or NOTHING_SET)
 
     # Namespaces.
 

@@ -6,13 +6,12 @@ For use when no sidecar runs any more: a running one would set all of it again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
-from coordinator.native.engine.outside import EntryTopic, NativeAdmin, RatePolicies
-from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE
+from coordinator.native.engine.outside import EntryTopic, NativeAdmin, TopicPolicies
+from coordinator.native.engine.rate_policy import NO_RATE
 from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell.kept_rates import (
@@ -30,7 +29,7 @@ class GivingBack:
 
     Args:
         admin: of any broker.
-        policies: rates of topics, by any broker, one of each kind.
+        policies: of topics, by any broker.
         topic: of entries.
         cluster_group: the group that everything counts against; empty is none.
     """
@@ -38,7 +37,7 @@ class GivingBack:
     def __init__(
         self,
         admin: NativeAdmin,
-        policies: Sequence[RatePolicies],
+        policies: TopicPolicies,
         topic: EntryTopic,
         cluster_group: str,
     ) -> None:
@@ -145,9 +144,7 @@ class GivingBack:
         for policies in self._policies:
             given += await give_back(policies, namespace)
             given += await give_topics_back(policies, namespace, lambda _: NO_RATE)
-            if policies.policy is DISPATCH:
-                given += await give_subscriptions_back(policies, namespace)
-        return given
+        return given + await give_subscriptions_back(self._policies.dispatch, namespace)
 
     async def _remove_rest(self) -> list[str]:
         """Set the rest to 0 in any case: rows never expire at the brokers."""

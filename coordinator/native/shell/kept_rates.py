@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import structlog
 
-from coordinator.native.engine.outside import RatePolicies
+from coordinator.native.engine.outside import OwnerRates, RatePolicies
 from coordinator.native.engine.rate_policy import NO_RATE, PolicyRate, RatePolicy, lower_of
 from coordinator.ports import NotFound
 
@@ -37,7 +37,7 @@ class FoundRate(NamedTuple):
         body: the present one, as the broker wrote it; empty is none.
         present: the same, understood.
         kept: what is kept beside the owner; None: no sidecar has replaced its rate.
-        by_operator: the rate that an operator has set for it, or for all subscriptions of its topic.
+        by_operator: the rate that an operator has set for it, or for all of its kind.
     """
 
     body: str
@@ -46,7 +46,7 @@ class FoundRate(NamedTuple):
     by_operator: PolicyRate
 
 
-async def find(policies: RatePolicies, owner: str) -> FoundRate:
+async def find(policies: OwnerRates, owner: str) -> FoundRate:
     """Read an owner's rate, and then what is kept of it.
 
     In this order the rate of another sidecar, which keeps the operator's first, is not taken for one.
@@ -65,7 +65,7 @@ async def find(policies: RatePolicies, owner: str) -> FoundRate:
     return FoundRate(body, present, kept, by_operator)
 
 
-async def give_back(policies: RatePolicies, owner: str, limit: PolicyRate = NO_RATE) -> bool:
+async def give_back(policies: OwnerRates, owner: str, limit: PolicyRate = NO_RATE) -> bool:
     """Give an owner the rate back that an operator had set; tell whether a sidecar's is gone.
 
     Args:

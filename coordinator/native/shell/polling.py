@@ -19,6 +19,7 @@ from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import NOTHING
 from coordinator.native.engine.outside import OwnerCounters
 from coordinator.native.engine.poll_pace import PollPace
+from coordinator.native.engine.replication import ReplicationBook
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.topic_limits import TopicLimitBook
@@ -45,6 +46,7 @@ class Polling:
         steering: takes the counts.
         dispatch: takes what each topic's consumers were sent.
         limits: takes what passed topics with limits of their own.
+        replication: takes what was replicated to attached clusters.
         seen: takes the reason why they cannot be read.
         clock: monotonic time.
         least_s: the least time between two polls; 0 polls never, since a gate counts.
@@ -56,6 +58,7 @@ class Polling:
         steering: Steering,
         dispatch: DispatchSteering,
         limits: TopicLimitBook,
+        replication: ReplicationBook,
         seen: Observed,
         clock: Clock,
         least_s: float,
@@ -64,6 +67,7 @@ class Polling:
         self._steering = steering
         self._dispatch = dispatch
         self._limits = limits
+        self._replication = replication
         self._seen = seen
         self._clock = clock
         self._pace = PollPace(least_s)
@@ -152,21 +156,24 @@ class Polling:
 
     async def _read(self) -> None:
         began_ns = self._clock.now_ns()
-        reading = await self._counters.read(self._steering.homes.subscriptions)
+        homes = self._steering.homes
+        remotes = homes.remotes if self._seen.can_throttle_replication else ()
+        reading = await self._counters.read(homes.subscriptions, remotes)
         now_ns = self._clock.now_ns()
         self._pace.took((now_ns - began_ns) / NANOS_PER_SECOND)
         # The counters are of some moment in between.
         at_ns = (began_ns + now_ns) // 2
         elapsed_ns = at_ns - self._polled_ns if self._polled_ns is not None else 0
         self._polled_ns = at_ns
-        found = self._book.poll(reading.topics)
+        counts = (*reading.topics, *self._replication.poll(reading.replicators))
+        found = self._book.poll(counts)
         self._seen.uncounted = tuple(sorted(reading.uncounted))
         self._seen.lists_topics = not any(c.consumers and not c.topic for c in reading.topics)
         # A broker fails to answer for many reasons; that its process started tells of a new one.
         if self._came_later or self._is_another_process(reading.started_s):
             self._steering.broker_started(now_ns)
         self._came_later, self._started_s = False, reading.started_s or self._started_s
-        self._dispatch.poll(reading.topics, elapsed_ns, now_ns)
+        self._dispatch.poll(counts, elapsed_ns, now_ns)
         self._limits.poll(reading.topics, elapsed_ns)
         connected = self._steering.count(found, elapsed_ns, now_ns)
         log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)

@@ -41,6 +41,13 @@ def test_subscriptions_are_held_where_topics_have_policies() -> None:
     assert below == ["subscription non-persistent/t/n/a/s of child"]
 
 
+def test_what_a_cluster_is_sent_is_held_and_what_it_replicates_here_is_not() -> None:
+    """A group without a publish limit asks for nothing that brokers cannot hold."""
+    for group, below in (("child", []), ("plain", ["replication from west of plain"])):
+        attached, groups = Attachments(clusters={"west": group}), {group: GROUPS[group]}
+        assert list(beyond_brokers(groups, attached, 3, topic_policies=True)) == below
+
+
 def test_dispatch_is_held_where_topics_have_policies() -> None:
     """Down to one a second at each broker."""
     child = {"child": GROUPS["child"]}

@@ -11,6 +11,7 @@ from coordinator.native.engine.table import Stranger
 
 S = NANOS_PER_SECOND
 URL = "pulsar://a:6650"
+OLD = BrokerFacts(URL, 1, TRANSPORT, version="4.0.7")
 
 
 def well(**seen: object) -> Observed:
@@ -27,6 +28,8 @@ def well(**seen: object) -> Observed:
 def test_nothing_is_said_when_all_is_well() -> None:
     """The broker reports."""
     assert list(conditions(well(), 101 * S)) == []
+    facts = BrokerFacts(URL, 1, TRANSPORT, version="4.2.4")
+    assert list(conditions(well(remotes=("west",), facts=facts), 101 * S)) == []
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,8 @@ def test_nothing_is_said_when_all_is_well() -> None:
         ("rates", {"topic_limits_error": "401"}),
         ("topics", {"limits_dispatch": True, "lists_topics": False}),
         ("policies", {"limits_dispatch": True, "facts": BrokerFacts(URL, 1, TRANSPORT, False)}),
+        ("replication", {"remotes": ("west",)}),
+        ("replication", {"remotes": ("west",), "facts": OLD}),
         ("strict", {"strict": ("g",)}),
         ("not-native", {"cannot": ("dispatch of g",)}),
     ],

@@ -32,6 +32,25 @@ def test_a_topic_that_was_loaded_anew_counts_from_nothing() -> None:
     assert found.messages == 12
 
 
+def test_parts_of_what_a_topic_was_sent_are_counted_by_their_homes() -> None:
+    """A subscription by itself, replication by its remote cluster; the topic is one topic."""
+    book, name = CounterBook(), "persistent://t/n/a"
+    before, after = (
+        [
+            TopicCount("t/n", name, out_messages=3 * sent),
+            TopicCount("t/n", name, out_messages=sent, subscription="s"),
+            TopicCount("t/n", name, out_messages=2 * sent, remote="west"),
+        ]
+        for sent in (0, 40)
+    )
+    book.poll(before)
+    found = book.poll(after)
+    assert {home: each.out_messages for home, each in found.items()} == {
+        "t/n": 120, "persistent/t/n/a/s": 40, "-->west": 80,
+    }  # fmt: skip
+    assert book.topics == 1
+
+
 def test_throttles_that_began_anew_are_unsure() -> None:
     """They begin anew with every update of the broker's statistics."""
     book = CounterBook()

@@ -179,6 +179,18 @@ def test_a_topic_at_the_rate_of_its_operator_does_not_count_as_held() -> None:
     assert waiting == {"one": 0, "both": 1000}
 
 
+def test_a_topic_a_little_below_the_rate_of_its_operator_does_not_count_as_held() -> None:
+    """It would draw the limit to its broker, which has no use for it."""
+    broker = floored(Broker(Pulsar()), 10)
+    broker.pulsar.by_operator[A] = PolicyRate(50)
+    broker.wants = {A: 5_000}
+    for written, held in ((PolicyRate(49), 0), (PolicyRate(40), 1)):
+        broker.poll(5)
+        broker.dispatch.written(A, written, broker.now_ns)
+        (groups,) = broker.dispatch._rates
+        assert broker.dispatch._held(groups, broker.now_ns)[0] == held
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_partitions_at_several_brokers_come_to_the_rate_that_all_can_give(seed: int) -> None:
     """The least counts; it is tried again seldom, and never for long."""

@@ -8,13 +8,16 @@ from coordinator.core.owners import subscription_owner
 from coordinator.native.engine.owners import (
     base_of,
     home_of,
+    is_replication,
     is_topic,
     owner_of,
+    remote_home,
     subscription_in,
     topic_of,
 )
 
 TOPIC, SUBSCRIPTION = "persistent://t/n/a", "persistent/t/n/a/s/1"
+REPLICATION = "-->west/persistent://t/n/a"
 
 
 def test_a_subscription_has_the_name_of_its_attachment() -> None:
@@ -33,9 +36,23 @@ def test_an_owner_tells_its_topic_its_home_and_its_subscription() -> None:
     assert not is_topic(SUBSCRIPTION)
 
 
+def test_the_replication_of_a_topic_has_the_remote_cluster_for_its_home() -> None:
+    """A topic whose name looks like one is a topic."""
+    assert owner_of(f"{TOPIC}-partition-3", remote="west") == REPLICATION
+    assert (topic_of(REPLICATION), home_of(REPLICATION)) == (TOPIC, remote_home("west"))
+    assert is_replication(REPLICATION)
+    assert not is_topic(REPLICATION)
+    assert subscription_in(REPLICATION) == ""
+    named = "persistent://t/n/-->west/x"
+    assert is_topic(named)
+    assert not is_replication(named)
+
+
 @pytest.mark.parametrize(
-    "topic", ["non-persistent://t/n/a", "persistent://t/n/__change_events", ""]
+    "topic",
+    ["non-persistent://t/n/a", "persistent://t/n/__change_events", "persistent://t/n/..", ""],
 )
 def test_what_has_no_policies_has_no_owner(topic: str) -> None:
     """Topics that are not persistent, brokers' own ones, and namespaces that are not told by topic."""
-    assert base_of(topic) == owner_of(topic) == owner_of(topic, "s") == ""
+    owners = owner_of(topic), owner_of(topic, "s"), owner_of(topic, remote="west")
+    assert (base_of(topic), *owners) == ("", "", "", "")

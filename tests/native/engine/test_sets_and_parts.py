@@ -6,7 +6,7 @@ from random import Random
 
 from coordinator.core.model import Attachments
 from coordinator.native.engine.parts import split
-from coordinator.native.engine.sets import name_of, sets_of, sets_of_subscriptions
+from coordinator.native.engine.sets import name_of, sets_of, sets_of_remotes, sets_of_subscriptions
 
 SEED = 22
 
@@ -38,6 +38,12 @@ def test_a_subscription_counts_against_its_group() -> None:
         },
     )
     assert sets_of_subscriptions(attachments, "all") == {"persistent/acme/a/t/s": ("audit",)}
+
+
+def test_replication_to_a_remote_cluster_counts_against_its_group_alone() -> None:
+    """Under a name that no namespace can have."""
+    attachments = Attachments(clusters={"west": "wan", "east": "wan"})
+    assert sets_of_remotes(attachments) == {"-->east": ("wan",), "-->west": ("wan",)}
 
 
 def test_one_group_keeps_its_name_and_many_fit_into_one() -> None:

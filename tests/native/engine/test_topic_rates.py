@@ -133,6 +133,18 @@ def test_partitions_have_the_rate_of_the_one_that_wants_most() -> None:
     assert decided == {"a": 147, "b": 147}
 
 
+def test_a_debt_that_is_small_beside_the_new_rate_delays_no_rise() -> None:
+    """A topic with the least rate owes a second's worth with its second message."""
+    rates = TopicRates()
+    rates.written("a", LEAST, 0)
+    second = NANOS_PER_SECOND
+    rates.count("a", {"a": 5}, second // 2, 2 * second)
+    assert rates.decide(200, {"a": {"a": 5}}, {}, (), 2 * second) == {"a": 200}
+    rates.written("a", 200, 2 * second)
+    rates.count("a", {"a": 500}, second // 2, 4 * second)
+    assert rates.decide(300, {"a": {"a": 1_000}}, {}, (), 4 * second) == {}
+
+
 def test_a_rate_that_is_a_little_above_the_part_is_lowered_after_a_while() -> None:
     """A hundredth of the part is worth no write, unless it stays."""
     rates = TopicRates()

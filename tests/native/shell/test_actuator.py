@@ -14,8 +14,8 @@ from coordinator.insight.model.conditions import ConditionKind
 from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
 from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts
-from coordinator.native.engine.outside import TopicHealth
-from coordinator.native.engine.rate_policy import PUBLISH
+from coordinator.native.engine.outside import TopicHealth, TopicPolicies
+from coordinator.native.engine.rate_policy import PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.actuator import NativeActuator
@@ -55,9 +55,9 @@ class Topic:
 
 
 class Counters:
-    """No topic is loaded; `coordinator.native.engine.outside.BrokerCounters`."""
+    """No topic is loaded; `coordinator.native.engine.outside.OwnerCounters`."""
 
-    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:  # noqa: ARG002
+    async def read(self, *_: Collection[str]) -> CounterReading:
         """Nothing."""
         return CounterReading(())
 
@@ -73,8 +73,11 @@ class World:
             self.steering,
             self.topic,
             Pulsar(),
-            MemoryRatePolicies(policy=PUBLISH),
-            MemoryRatePolicies(),
+            TopicPolicies(
+                MemoryRatePolicies(policy=PUBLISH),
+                MemoryRatePolicies(),
+                MemoryRatePolicies(policy=REPLICATION),
+            ),
             Counters(),
             self.clock,
             poll_s=0,

@@ -12,11 +12,13 @@ from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import NOTHING
 from coordinator.native.engine.outside import BrokerFacts
-from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, PolicyRate
+from coordinator.native.engine.rate_policy import DISPATCH, NO_RATE, REPLICATION, PolicyRate
+from coordinator.native.engine.replication import ReplicationBook
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.dispatching import Dispatching
 from coordinator.native.shell.kept_rates import give_all_back
+from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.ports import BrokerUnreachable
 from tests.memory.native import MemoryRatePolicies
 from tests.native.shell.test_upkeep import Clock
@@ -48,7 +50,12 @@ class World:
             self.steering.take(Statement(name, {"g": NOTHING}, name, name), self.clock.now)
         self.seen.facts = BrokerFacts("a", 1, TRANSPORT, topic_policies)
         self.dispatch = DispatchSteering(self.steering)
-        self.dispatching = Dispatching(self.dispatch, self.policies, self.seen, self.clock)
+        self.book = ReplicationBook()
+        self.replicator_rates = MemoryRatePolicies("t/n", A, B, PARTED, policy=REPLICATION)
+        replication = ReplicatorRates(self.replicator_rates, self.book)
+        self.dispatching = Dispatching(
+            self.dispatch, self.policies, replication, self.seen, self.clock
+        )
         self.dispatching.rank = rank
         self.sent: dict[str, int] = {}
 

@@ -9,7 +9,8 @@ import pytest
 
 from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
-from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, PolicyRate
+from coordinator.native.engine.outside import TopicPolicies
+from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION, PolicyRate
 from coordinator.native.engine.sets import name_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell import giving_back
@@ -35,9 +36,11 @@ class World:
         self.topics.watch(self.heard.append)
         self.policies = MemoryRatePolicies("t/n", "t/free", "u/theirs")
         self.publish_rates = MemoryRatePolicies("t/n", "t/free", "u/theirs", A, policy=PUBLISH)
-        self.back = GivingBack(
-            self.admin, [self.policies, self.publish_rates], self.topics.open("off"), ""
+        self.replicator_rates = MemoryRatePolicies(
+            "t/n", "t/free", "u/theirs", A, policy=REPLICATION
         )
+        policies = TopicPolicies(self.publish_rates, self.policies, self.replicator_rates)
+        self.back = GivingBack(self.admin, policies, self.topics.open("off"), "")
         groups = {
             "g": ResourceGroup("g", Rates(publish_messages=3_000)),
             "all": ResourceGroup("all", Rates(publish_bytes=100)),
@@ -92,14 +95,18 @@ async def test_rates_go_back_to_what_operators_had_set() -> None:
     }
     steered = DISPATCH.body_of(PolicyRate(7))
     world.policies.rates = dict.fromkeys([*world.policies.texts, "t/free"], steered)
+    world.replicator_rates.texts[A] = set_by_operator
+    world.replicator_rates.rates[A] = steered
     world.publish_rates.texts[A] = "none"
     world.publish_rates.rates[A] = PUBLISH.body_of(PolicyRate(7))
     world.back.members_changed(())
     done = await world.back.run()
 
+    assert world.replicator_rates.rates == {A: set_by_operator}
+    assert world.replicator_rates.texts == {}
     assert world.policies.rates == {A: set_by_operator, "t/free": steered}
     assert world.policies.texts == world.publish_rates.texts == world.publish_rates.rates == {}
-    assert "t/n: 3 rates given back" in done
+    assert "t/n: 4 rates given back" in done
 
 
 async def test_a_namespace_that_cannot_be_read_keeps_no_other_from_its_rates() -> None:

@@ -13,6 +13,7 @@ from coordinator.native.engine.counting import CounterReading, NamespaceCount, T
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
+from coordinator.native.engine.replication import ReplicationBook
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.topic_limits import TopicLimitBook
@@ -78,13 +79,13 @@ class Pulsar:
 
 
 class Answers:
-    """The answers of a broker, one after the other; `native.engine.outside.BrokerCounters`."""
+    """The answers of a broker, one after the other; `native.engine.outside.OwnerCounters`."""
 
     def __init__(self, *answers: float | PortError | None) -> None:
         """Each is why there are no counters, or when the broker says that its process started."""
         self._answers = deque(answers)
 
-    async def read(self, subscriptions: Collection[str] = ()) -> CounterReading:  # noqa: ARG002
+    async def read(self, *_: Collection[str]) -> CounterReading:
         """Counters of a topic of each namespace; the last answer is given again."""
         answer = self._answers[0] if len(self._answers) == 1 else self._answers.popleft()
         if isinstance(answer, PortError):
@@ -123,8 +124,16 @@ class World:
     def polls(self, *answers: float | PortError | None) -> Polling:
         """Return the polls of a broker that gives these answers, one after the other."""
         dispatch, limits = DispatchSteering(self.steering), TopicLimitBook()
-        counters = Answers(*answers)
-        return Polling(counters, self.steering, dispatch, limits, self.seen, self.clock, 0.5)
+        return Polling(
+            Answers(*answers),
+            self.steering,
+            dispatch,
+            limits,
+            ReplicationBook(),
+            self.seen,
+            self.clock,
+            0.5,
+        )
 
     async def after(self, seconds: float) -> None:
         """Run the upkeep again after this time."""
