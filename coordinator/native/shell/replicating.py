@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,7 +57,7 @@ class ReplicatorRates:
         self._policies = policies
         self._book = book
         self._shared: dict[str, _Shared] = {}
-        #: What topics had before the first write, as it was read.
+        #: What topics had, as it was read in this step.
         self._found: dict[str, str] = {}
         #: Writes of one topic must not overtake each other.
         self._writes = asyncio.Lock()
@@ -85,7 +86,7 @@ class ReplicatorRates:
     async def keep(self, owner: str, text: str | None) -> None:
         """Keep what was read last beside the topic, as it was read, or remove it."""
         topic = topic_of(owner)
-        await self._policies.keep(topic, text and (self._found.pop(topic, "") or NOTHING_SET))
+        await self._policies.keep(topic, text and (self._found.get(topic) or NOTHING_SET))
 
     async def default(self, owner: str) -> str:
         """Return the rate that operators have set for all topics of the namespace."""
@@ -99,13 +100,14 @@ class ReplicatorRates:
         """Take a cluster's rate away; the last one gives the topic's former policy back."""
         topic = topic_of(owner)
         shared = self._shared.get(topic)
-        if shared is not None:
-            shared.wanted.pop(owner, None)
-            if shared.wanted:
-                await self._write(topic)
-                return
-            del self._shared[topic]
-        await give_back(self._policies, topic)
+        with suppress(NotFound):
+            if shared is not None:
+                shared.wanted.pop(owner, None)
+                if shared.wanted:
+                    await self._write(topic)
+                    return
+                del self._shared[topic]
+            await give_back(self._policies, topic)
 
     async def refresh(self, owners: Collection[str]) -> None:
         """Write policies again whose topics have entries of another size now.
@@ -113,6 +115,7 @@ class ReplicatorRates:
         Args:
             owners: that have rates; all others are forgotten.
         """
+        self._found.clear()
         known = frozenset(owners)
         for topic, shared in list(self._shared.items()):
             for owner in shared.wanted.keys() - known:

@@ -105,6 +105,16 @@ async def test_what_an_operator_has_set_is_kept_as_it_was_written() -> None:
     assert (world.policies.rates, world.policies.texts) == ({TOPIC: BY_OPERATOR}, {})
 
 
+async def test_two_clusters_that_find_a_topic_at_once_keep_its_rate_once() -> None:
+    """As where both were attached together."""
+    world = World()
+    world.policies.rates[TOPIC] = BY_OPERATOR
+    found = [await find(world.rates, each) for each in (WEST, EAST)]
+    for owner, each in zip((WEST, EAST), found, strict=True):
+        await world.rates.keep(owner, each.body)
+    assert world.policies.texts == {TOPIC: BY_OPERATOR}
+
+
 async def test_what_others_write_meanwhile_is_seen_by_every_cluster() -> None:
     """As entries of the topic, each with ten messages."""
     world = World(10)
@@ -201,6 +211,16 @@ async def test_a_cluster_that_is_attached_no_more_leaves_no_rate_behind() -> Non
             sidecar.attach()
         await sidecar.replicates(dispatching.A, seconds=1)
         assert (sidecar.replicator_rates.rates, sidecar.replicator_rates.texts) == ({}, {})
+
+
+async def test_a_topic_that_was_deleted_is_not_asked_for_for_ever() -> None:
+    """Its cluster was detached meanwhile, and nothing is left to give back."""
+    sidecar = Sidecar()
+    await sidecar.replicates(dispatching.A, seconds=8)
+    sidecar.replicator_rates.owners.discard(dispatching.A)
+    sidecar.attach()
+    await sidecar.replicates(dispatching.A, seconds=1)
+    assert sidecar.dispatch.written_topics() == ()
 
 
 async def test_a_topic_that_moves_away_keeps_its_rate() -> None:
