@@ -129,11 +129,13 @@ class MetricsCounters(WebServiceClient):
             topic: (sums.get((space, topic, ""), {}).get("messages", -self._reads), *each.values())
             for (space, topic), each in backlogs.items()
         }
+        replicated = await self._replicators.read(signs, remotes)
         return CounterReading(
             topics,
             started_s or _started_in(tail),
             frozenset(uncounted),
-            await self._replicators.read(signs, remotes),
+            replicated,
+            self._replicators.error,
         )
 
 

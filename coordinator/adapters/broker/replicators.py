@@ -4,7 +4,7 @@ A broker's metrics have the backlogs of replication, and rates of it that are up
 was sent stands in each topic's ``.../stats`` alone. So a topic is asked for when its metrics have
 changed, `_TOPICS_MAX` of them at a time, those first that were asked for the longest ago. The counters
 only grow, so what a topic has sent meanwhile is told when its turn comes. One that the broker does not
-answer for keeps its last counters.
+answer for keeps its last counters, and hides no other one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
-import structlog
 
 from coordinator.adapters.broker.inventory import accepted, json_in
 from coordinator.adapters.broker.paths import topic_path
@@ -25,8 +24,9 @@ from coordinator.ports import BrokerUnreachable, PortError
 
 _TOPICS_MAX: Final = 400
 _AT_ONCE: Final = 8
+"""Topics that are asked for in a reading, and requests that are under way together."""
 
-log = structlog.get_logger(__name__)
+_WITHIN_S: Final = 2.0
 
 Signs = Mapping[str, tuple[int, ...]]
 """Of each topic, the numbers of its metrics that change when it replicates or is published to."""
@@ -58,6 +58,8 @@ class Replicators:
         self._client = client
         self._topics: dict[str, _Topic] = {}
         self._turn = 0
+        #: Why a topic's counters could not be read the last time; empty if all could.
+        self.error = ""
 
     async def read(self, signs: Signs, remotes: Collection[str]) -> tuple[ReplicatorCount, ...]:
         """Return the counters of all topics that are replicated to these clusters.
@@ -65,10 +67,6 @@ class Replicators:
         Args:
             signs: of the topics that are.
             remotes: the clusters.
-
-        Raises:
-            BrokerUnreachable: the broker answers for none of the topics that it was asked for.
-            Refused: it allows none of them.
         """
         self._turn += 1
         self._topics = {name: each for name, each in self._topics.items() if name in signs}
@@ -78,21 +76,19 @@ class Replicators:
             if (known := self._topics.get(name)) is None or known.signs != now
         ]
         changed.sort(key=lambda name: self._topics[name].turn if name in self._topics else 0)
-        due, failed = changed[:_TOPICS_MAX], list[PortError]()
+        due, self.error = changed[:_TOPICS_MAX], ""
         for first in range(0, len(due), _AT_ONCE):
             some = due[first : first + _AT_ONCE]
             answers = await asyncio.gather(*map(self._ask, some), return_exceptions=True)
             for name, found in zip(some, answers, strict=True):
                 if isinstance(found, PortError):
-                    failed.append(found)
+                    self.error = str(found)
                 elif isinstance(found, BaseException):
                     raise found
                 elif found is not None:
                     self._topics[name] = _Topic(signs[name], self._turn, found)
-        if failed and len(failed) == len(due):
-            raise failed[0]
-        if failed:
-            log.warning("replication not counted", topics=len(failed), reason=str(failed[0]))
+            if all(isinstance(found, PortError) for found in answers):
+                break  # the others would wait in vain, too, and all other counters with them
         counts = (count for topic in self._topics.values() for count in topic.counts)
         return tuple(count for count in counts if count.remote in remotes)
 
@@ -102,7 +98,11 @@ class Replicators:
             path = topic_path(topic)
         except ValueError:
             return None
-        answer = await asked(self._client, "GET", f"/admin/v2{path}/stats", None)
+        try:
+            async with asyncio.timeout(_WITHIN_S):
+                answer = await asked(self._client, "GET", f"/admin/v2{path}/stats", None)
+        except TimeoutError as error:
+            raise BrokerUnreachable(f"GET {path}/stats: no answer in {_WITHIN_S} s") from error
         if answer.is_redirect or answer.status_code == httpx.codes.NOT_FOUND:
             return None
         stats = json_in(accepted(answer))

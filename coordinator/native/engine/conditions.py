@@ -57,6 +57,7 @@ class Observed:
         facts: of the broker's configuration; None until it was read.
         admin_error: why the last request to its admin REST failed; empty if it did not.
         counters_error: the same of its counters.
+        replication_error: why its counters of some topic's replication cannot be read; empty if they can.
         dispatch_error: why dispatch rates cannot be written; empty if they can, or need not be.
         topic_limits_error: the same of the limits of single topics.
         health: of the topic of entries.
@@ -81,6 +82,7 @@ class Observed:
     facts: BrokerFacts | None = None
     admin_error: str = ""
     counters_error: str = ""
+    replication_error: str = ""
     dispatch_error: str = ""
     topic_limits_error: str = ""
     health: TopicHealth = field(default_factory=lambda: TopicHealth(False, "", 0, 0))
@@ -182,6 +184,11 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
     if seen.counters_error:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file"
         yield NativeCondition("counters", f"counters cannot be read: {seen.counters_error}", fix)
+    elif seen.replication_error:
+        text = f"replication of some topics is not counted: {seen.replication_error}"
+        yield NativeCondition(
+            "counters", text, "look at these topics; let the sidecar read their stats"
+        )
     if seen.uncounted:
         text = (
             "topics have names that the broker's metrics cannot hold (a line feed, or a backslash at the "

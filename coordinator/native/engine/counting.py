@@ -90,12 +90,14 @@ class CounterReading:
         uncounted: namespaces, not all of them if there are many, with topics or subscriptions whose
             names the broker's metrics cannot hold; they are missing in the counters.
         replicators: the counters of replication to the remote clusters that were asked for.
+        replicators_error: why those of some topic are as they were before; empty if none are.
     """
 
     topics: Sequence[TopicCount]
     started_s: float | None = None
     uncounted: Collection[str] = ()
     replicators: Sequence[ReplicatorCount] = ()
+    replicators_error: str = ""
 
 
 @dataclass(slots=True)

@@ -167,6 +167,7 @@ class Polling:
         self._polled_ns = at_ns
         counts = (*reading.topics, *self._replication.poll(reading.replicators))
         found = self._book.poll(counts)
+        self._seen.replication_error = reading.replicators_error
         self._seen.uncounted = tuple(sorted(reading.uncounted))
         self._seen.lists_topics = not any(c.consumers and not c.topic for c in reading.topics)
         # A broker fails to answer for many reasons; that its process started tells of a new one.

@@ -44,6 +44,7 @@ def test_nothing_is_said_when_all_is_well() -> None:
         ("topic", {"health": TopicHealth(False, "AuthorizationError", 0, 0)}),
         ("admin", {"admin_error": "401"}),
         ("counters", {"counters_error": "403"}),
+        ("counters", {"replication_error": "500"}),
         ("stranger", {"strangers": (Stranger(URL, "evil-1", 0),)}),
         ("unsteered", {"unsteered": ("pulsar://b:6650",)}),
         ("forgotten", {"forgotten": ("g",)}),
