@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, UNLIMITED
@@ -93,12 +93,8 @@ DISPATCH: Final = RatePolicy(
     further={_RELATIVE: False, _PERIOD: 1},
     kept_as="pulsar-quota-dispatch-rate",
 )
-REPLICATION: Final = RatePolicy(
-    path="replicatorDispatchRate",
-    messages="dispatchThrottlingRateInMsg",
-    bytes="dispatchThrottlingRateInByte",
-    further={_RELATIVE: False, _PERIOD: 1},
-    kept_as="pulsar-quota-replicator-dispatch-rate",
+REPLICATION: Final = replace(
+    DISPATCH, path="replicatorDispatchRate", kept_as="pulsar-quota-replicator-dispatch-rate"
 )
 """Of each remote cluster by itself; it counts a batch as one message."""
 

@@ -59,7 +59,7 @@ class ReplicatorRates:
         self._shared: dict[str, _Shared] = {}
         #: What topics had, as it was read in this step.
         self._found: dict[str, str] = {}
-        #: Writes of one topic must not overtake each other.
+        #: Writes of one topic must not overtake each other, nor what is given back.
         self._writes = asyncio.Lock()
 
     async def rate(self, owner: str) -> str:
@@ -74,9 +74,10 @@ class ReplicatorRates:
 
     async def set_rate(self, owner: str, body: str) -> None:
         """See `OwnerRates`."""
-        topic = topic_of(owner)
-        self._shared.setdefault(topic, _Shared()).wanted[owner] = REPLICATION.rate_in(body)
-        await self._write(topic)
+        async with self._writes:
+            shared = self._shared.setdefault(topic_of(owner), _Shared())
+            shared.wanted[owner] = REPLICATION.rate_in(body)
+            await self._write(topic_of(owner), shared)
 
     async def kept(self, owner: str) -> str | None:
         """See `OwnerRates`."""
@@ -99,15 +100,15 @@ class ReplicatorRates:
     async def leave(self, owner: str) -> None:
         """Take a cluster's rate away; the last one gives the topic's former policy back."""
         topic = topic_of(owner)
-        shared = self._shared.get(topic)
-        with suppress(NotFound):
-            if shared is not None:
-                shared.wanted.pop(owner, None)
+        async with self._writes:
+            shared = self._shared.pop(topic, _Shared())
+            shared.wanted.pop(owner, None)
+            with suppress(NotFound):
                 if shared.wanted:
-                    await self._write(topic)
-                    return
-                del self._shared[topic]
-            await give_back(self._policies, topic)
+                    self._shared[topic] = shared
+                    await self._write(topic, shared)
+                else:
+                    await give_back(self._policies, topic)
 
     async def refresh(self, owners: Collection[str]) -> None:
         """Write policies again whose topics have entries of another size now.
@@ -123,20 +124,21 @@ class ReplicatorRates:
             if not shared.wanted:
                 del self._shared[topic]
         off = [
-            t for t, each in self._shared.items() if not _is_near(each.written, self._lowest(each))
+            (topic, shared)
+            for topic, shared in self._shared.items()
+            if not _is_near(shared.written, self._lowest(shared))
         ]
-        for topic in off[:_AGAIN_AT_ONCE]:
+        for topic, shared in off[:_AGAIN_AT_ONCE]:
             try:
-                await self._write(topic)
+                async with self._writes:
+                    await self._write(topic, shared)
             except NotFound:
                 self._shared.pop(topic, None)
 
-    async def _write(self, topic: str) -> None:
-        async with self._writes:
-            shared = self._shared[topic]
-            rate = self._lowest(shared)
-            await self._policies.set_rate(topic, REPLICATION.body_of(rate))
-            shared.written = rate
+    async def _write(self, topic: str, shared: _Shared) -> None:
+        rate = self._lowest(shared)
+        await self._policies.set_rate(topic, REPLICATION.body_of(rate))
+        shared.written = rate
 
     def _lowest(self, shared: _Shared) -> PolicyRate:
         lowest = NO_RATE

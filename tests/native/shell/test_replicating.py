@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -75,6 +76,27 @@ async def test_a_policy_is_the_lowest_of_its_clusters_rates() -> None:
     await world.rates.leave(EAST)
     assert world.in_pulsar == PolicyRate(600)
     await world.rates.leave(WEST)
+    assert (world.policies.rates, world.policies.texts) == ({}, {})
+
+
+async def test_clusters_that_leave_together_leave_nothing_behind() -> None:
+    """Of many topics at once, at a broker that takes its time, as where their group loses its limit."""
+    world = World()
+    topics = [f"persistent://t/n/{number}" for number in range(4)]
+    world.policies.owners.update(topics)
+    owners = [owner_of(topic, remote=name) for topic in topics for name in ("west", "east")]
+    for owner in owners:
+        await world.rates.keep(owner, NOTHING_SET)
+        await world.want(owner, 50)
+    set_rate = world.policies.set_rate
+
+    async def slow(owner: str, body: str) -> None:
+        for _ in range(9):
+            await asyncio.sleep(0)
+        await set_rate(owner, body)
+
+    world.policies.set_rate = slow  # type: ignore[method-assign]
+    await asyncio.gather(*map(world.rates.leave, owners))
     assert (world.policies.rates, world.policies.texts) == ({}, {})
 
 
