@@ -13,7 +13,7 @@ from admin_api.backend import AdminBackend, Views
 from admin_api.changes import trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
-from admin_api.schemas.definitions import GroupPatch, check_observing
+from admin_api.schemas.definitions import GroupPatch, check_definition
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_attached
@@ -135,11 +135,11 @@ async def _write(
         try:
             if current is None:
                 created = patch.applied_to(ResourceGroup(name, Rates()))
-                check_observing(created)
+                check_definition(created)
                 await trees.check(backend, created)
                 return None, await store.create_group(created, by=by)
             changed = patch.applied_to(current.group)
-            check_observing(changed)
+            check_definition(changed)
             if changed == current.group:
                 return current, current
             await trees.check(backend, changed)

@@ -5,6 +5,8 @@ import { fill, h, setText } from "./dom.js";
 import { counted, DIMENSIONS, rate } from "./format.js";
 
 const CHOICES = { law: "Law", weights: "Weights", overshootPolicy: "Overshoot policy", partitionPolicy: "When cut off from ZooKeeper", enforcement: "Enforcement" };
+const WHOLE = ["numeric", "-1|[0-9]+", "a whole number, or nothing for unlimited"];
+const DECIMAL = ["decimal", "-1|[0-9]+([.][0-9]{1,3})?", "a number with at most three decimals, or nothing for unlimited"];
 const SHOWN = 12;
 const AGAIN_MS = 2_000;
 
@@ -23,7 +25,8 @@ export function changeForm(page, name, changed) {
   async function load() {
     const [choices] = await Promise.all([read("/quota/v1/choices", page.signal), learn()]);
     for (const key of Object.keys(DIMENSIONS)) {
-      const input = h("input", { name: key, inputmode: "numeric", pattern: "-1|[0-9]+", title: "a whole number, or nothing for unlimited", placeholder: "unlimited", oninput: touched, autocomplete: "off" });
+      const [inputmode, pattern, title] = key.endsWith("Msgs") ? DECIMAL : WHOLE;
+      const input = h("input", { name: key, inputmode, pattern, title, placeholder: "unlimited", oninput: touched, autocomplete: "off" });
       fields.set(key, input);
     }
     for (const key of Object.keys(CHOICES)) {

@@ -151,7 +151,7 @@ class GroupFamilies:
             limit = view.limits.of(dimension)
             if limit is not None:
                 labels = [group, dimension.monitoring_class.value]
-                self._cluster[dimension.unit].add_metric(labels, limit)
+                self._cluster[dimension.unit].add_metric(labels, float(limit))
                 self._add_demand(view, dimension)
 
     def __iter__(self) -> Iterator[Metric]:
@@ -187,8 +187,8 @@ class GroupFamilies:
             labels = [group, dimension.monitoring_class.value]
             limit = row.limits.of(dimension)
             if limit is not None:
-                self._local[dimension.unit].add_metric(labels, limit)
-                self._quota[dimension.unit].add_metric(labels, limit)
+                self._local[dimension.unit].add_metric(labels, float(limit))
+                self._quota[dimension.unit].add_metric(labels, float(limit))
             share = row.throttled_permille.get(dimension, 0) / 1000
             self._throttled[dimension.unit].add_metric(labels, share)
         self._participants.add_metric([group], row.participants)

@@ -18,7 +18,7 @@ from admin_api.requests.names import GroupName, LimitedName
 from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas.board import Choices, GroupRowBody, HistoryBody, Mark, Overview
-from admin_api.schemas.definitions import GroupPatch, check_observing
+from admin_api.schemas.definitions import GroupPatch, check_definition
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
@@ -152,7 +152,7 @@ async def preview_change(
     found = definitions.current_catalogue(backend.views).groups.get(name)
     present = ResourceGroup(name, Rates()) if found is None else found.group
     changed = patch.applied_to(present)
-    check_observing(changed)
+    check_definition(changed)
     await trees.check(backend, changed)
     return backend.history.preview(changed)
 

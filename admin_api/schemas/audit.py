@@ -65,7 +65,7 @@ def _state(
     if not isinstance(state, ResourceGroup):
         return state
     return DefinitionState(
-        **RatesBody.limits(state.limits).model_dump(),
+        **RatesBody.limits(state.exact_limits).model_dump(),
         law=state.law,
         weights=state.weights,
         overshoot_policy=state.overshoot_policy,

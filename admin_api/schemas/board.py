@@ -13,6 +13,8 @@ from pydantic import Field
 
 from admin_api.schemas.definitions import CamelModel
 from coordinator.core.model import Dimension
+from coordinator.core.rates import number_of
+from coordinator.insight.model.answer import Number
 from coordinator.insight.model.board import DimensionRow, GroupRow
 from coordinator.insight.model.journal import Note
 from coordinator.insight.model.series import SeriesView
@@ -32,7 +34,7 @@ class DimensionBody(CamelModel):
     """One limited dimension, all brokers together."""
 
     dimension: str
-    limit: int = Field(description="for the cluster, per second")
+    limit: Number = Field(description="for the cluster, per second")
     admitted: int = Field(description="by all brokers, per second")
     used: float = Field(description="admitted of the limit, 0 to 1 and, for a moment, more")
     participants: int = Field(description="brokers that take part")
@@ -48,9 +50,9 @@ class DimensionBody(CamelModel):
         off = row.residual_permille
         return cls(
             dimension=dimension.value,
-            limit=row.limit,
+            limit=number_of(row.limit),
             admitted=row.admitted,
-            used=row.admitted / max(1, row.limit),
+            used=row.used_permille / 1000,
             participants=row.participants,
             throttled=len(row.throttled),
             residual=None if off is None else off / 1000,

@@ -26,14 +26,22 @@ from pydantic_core import PydanticCustomError
 from admin_api.errors import ApiError, sentence_of
 from admin_api.requests.names import is_name
 from coordinator.core.allocation.laws import LAWS
-from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.allocation.splitting import WEIGHTS, fault_of_fractions
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
-from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.model import (
+    AnyRates,
+    Attachments,
+    Dimension,
+    ExactRates,
+    Rates,
+    ResourceGroup,
+)
 from coordinator.core.owners import DEFAULT_ROLE, validate_tenants
+from coordinator.core.rates import number_of, rate_of
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import MAX_WEIGHT
-from coordinator.insight.model.answer import UNLIMITED, from_wire
+from coordinator.insight.model.answer import UNLIMITED, Number, exact_from_wire
 from coordinator.insight.model.views import RatesView
 from coordinator.ports import Versioned
 
@@ -44,6 +52,7 @@ _MISTAKES_TOLD = 5
 """The most unknown fields of one body that are named; a hostile one has thousands."""
 
 _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
+_DECIMAL_NUMBER = re.compile(r"\s*[0-9]{1,10}\.[0-9]{1,3}\s*", re.ASCII)
 _DEFAULTS = ResourceGroup("defaults", Rates())
 
 
@@ -62,6 +71,13 @@ def _whole_number(value: object) -> int | None:
             return None
 
 
+def _decimal_number(value: object) -> float | None:
+    """Return a number that tools may write as 0.5 or "0.5"; None for any other value."""
+    if isinstance(value, str) and _DECIMAL_NUMBER.fullmatch(value):
+        return float(value)
+    return value if isinstance(value, float) else None
+
+
 def _rate_up_to(maximum: int) -> BeforeValidator:
     def parse(value: object) -> int | None:
         if value is None:
@@ -73,6 +89,26 @@ def _rate_up_to(maximum: int) -> BeforeValidator:
                 "rate",
                 "must be a whole number from 0 to {maximum}, or -1 for not limited, but is {shown}",
                 {"maximum": maximum, "shown": shown},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
+def _limit_up_to(maximum: int) -> BeforeValidator:
+    def parse(value: object) -> Number | None:
+        if value is None:
+            return None
+        number: Number | None = _whole_number(value)
+        if number is None and (decimal := _decimal_number(value)) is not None:
+            exact = rate_of(decimal)
+            number = None if exact is None else number_of(exact)
+        if number is None or not (number == UNLIMITED or 0 <= number <= maximum):
+            raise PydanticCustomError(
+                "limit",
+                "must be a number from 0 to {maximum} with at most three decimals, or -1 for not "
+                "limited, but is {shown}",
+                {"maximum": maximum, "shown": json.dumps(value)[:40]},
             )
         return number
 
@@ -123,6 +159,7 @@ def _tenants_or_none(value: object) -> tuple[str, ...] | None:
         raise PydanticCustomError("tenants", "{fault}", {"fault": str(error)}) from error
 
 
+MessageLimit = Annotated[Number | None, _limit_up_to(MAX_INT32)]
 MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
 ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
 MessageGuarantee = Annotated[int | None, _whole_up_to(0, MAX_INT32)]
@@ -200,9 +237,13 @@ class GroupPatch(RequestBody):
         _REPLICATION_RATES, "replication is exempt here, so no limit of it would hold"
     )
 
-    publish_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
+    publish_rate_in_msgs: MessageLimit = Field(
+        None, description="messages/s, up to three decimals; -1 = not limited"
+    )
     publish_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
-    dispatch_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
+    dispatch_rate_in_msgs: MessageLimit = Field(
+        None, description="messages/s, up to three decimals; -1 = not limited"
+    )
     dispatch_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
     law: Annotated[str | None, _one_of(LAWS)] = Field(None, description="how a limit is shared")
     weights: Annotated[str | None, _one_of(WEIGHTS)] = Field(
@@ -251,15 +292,23 @@ class GroupPatch(RequestBody):
 
     def applied_to(self, group: ResourceGroup) -> ResourceGroup:
         """Return the definition after this change."""
-        limits, guarantees = group.limits, group.guarantees
+        before, guarantees = group.exact_limits, group.guarantees
+        sent: dict[Dimension, Number | None] = {
+            Dimension.PUBLISH_MESSAGES: self.publish_rate_in_msgs,
+            Dimension.PUBLISH_BYTES: self.publish_rate_in_bytes,
+            Dimension.DISPATCH_MESSAGES: self.dispatch_rate_in_msgs,
+            Dimension.DISPATCH_BYTES: self.dispatch_rate_in_bytes,
+        }
+        limits = ExactRates.from_mapping(
+            {
+                each: before.of(each) if rate is None else exact_from_wire(rate)
+                for each, rate in sent.items()
+            }
+        )
         return replace(
             group,
-            limits=Rates(
-                publish_messages=_changed(limits.publish_messages, self.publish_rate_in_msgs),
-                publish_bytes=_changed(limits.publish_bytes, self.publish_rate_in_bytes),
-                dispatch_messages=_changed(limits.dispatch_messages, self.dispatch_rate_in_msgs),
-                dispatch_bytes=_changed(limits.dispatch_bytes, self.dispatch_rate_in_bytes),
-            ),
+            limits=limits.whole,
+            fractions=limits.fractions,
             law=self.law or group.law,
             weights=self.weights or group.weights,
             overshoot_policy=self.overshoot_policy or group.overshoot_policy,
@@ -289,8 +338,8 @@ class GroupPatch(RequestBody):
         )
 
 
-def check_observing(group: ResourceGroup) -> None:
-    """Refuse a definition that observes in a way that makes no sense.
+def check_definition(group: ResourceGroup) -> None:
+    """Refuse a definition whose settings do not go together.
 
     Raises:
         ApiError: 400, naming the field.
@@ -299,10 +348,8 @@ def check_observing(group: ResourceGroup) -> None:
         raise ApiError(400, "observes: must name another group; leave it empty for the own traffic")
     if group.observes and not is_observed(group):
         raise ApiError(400, f"observes: needs enforcement {OBSERVE}, or must be empty")
-
-
-def _changed(current: int | None, sent: int | None) -> int | None:
-    return current if sent is None else from_wire(sent)
+    if fault := fault_of_fractions(group):
+        raise ApiError(400, fault)
 
 
 def _kept(current: int, sent: int | None) -> int:
@@ -316,13 +363,13 @@ def _promised(current: int | None, sent: int | None) -> int | None:
 class RatesBody(CamelModel):
     """Four rates per second; -1 = not limited."""
 
-    publish_rate_in_msgs: int
-    publish_rate_in_bytes: int
-    dispatch_rate_in_msgs: int
-    dispatch_rate_in_bytes: int
+    publish_rate_in_msgs: Number
+    publish_rate_in_bytes: Number
+    dispatch_rate_in_msgs: Number
+    dispatch_rate_in_bytes: Number
 
     @classmethod
-    def limits(cls, rates: Rates) -> Self:
+    def limits(cls, rates: AnyRates) -> Self:
         """Write limits: None is -1."""
         return cls(**asdict(RatesView.limits(rates)))
 
@@ -386,7 +433,7 @@ class PulsarGroup(RatesBody):
             for name in cls.model_fields.keys() - RatesBody.model_fields.keys()
             if (value := getattr(group, name)) != getattr(_DEFAULTS, name)
         }
-        return cls(**RatesBody.limits(group.limits).model_dump(), **settings)
+        return cls(**RatesBody.limits(group.exact_limits).model_dump(), **settings)
 
 
 class AttachmentsBody(CamelModel):
@@ -466,7 +513,7 @@ class Definition(HandlingBody, GuaranteesBody, RatesBody):
         """Write one definition together with its attachments and children."""
         group = found.group
         return cls(
-            **RatesBody.limits(group.limits).model_dump(),
+            **RatesBody.limits(group.exact_limits).model_dump(),
             name=group.name,
             law=group.law,
             weights=group.weights,

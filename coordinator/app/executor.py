@@ -105,11 +105,9 @@ class InstructionExecutor:
     ) -> None:
         """Carry one instruction out, or begin to."""
         match instruction:
-            case SetLocalLimits(group, limits, leased, fractions):
-                log.debug(
-                    "limits set", group=group, limits=limits, leased=leased, fractions=fractions
-                )
-                self._gate.set_limits(group, limits, leased=leased, fractions=fractions)
+            case SetLocalLimits(group, limits, leased):
+                log.debug("limits set", group=group, limits=limits, leased=leased)
+                self._gate.set_limits(group, limits, leased=leased)
                 self._enforced[group] = instruction
                 self._record_limits(group, now_ns)
             case RemoveLocalLimits(group):

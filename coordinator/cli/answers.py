@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from coordinator.insight.model.answer import Number
+
 #: Readable names of the four dimensions, by Pulsar's field names.
 DIMENSION_NAMES = {
     "publishRateInMsgs": "publish messages",
@@ -13,7 +15,7 @@ DIMENSION_NAMES = {
 }
 
 
-FieldValue = int | str | list[str]
+FieldValue = Number | str | list[str]
 """The value of a field of a definition."""
 
 
@@ -32,10 +34,10 @@ class DefinitionAnswer(TypedDict):
     """The full definition of a group."""
 
     name: str
-    publishRateInMsgs: int
-    publishRateInBytes: int
-    dispatchRateInMsgs: int
-    dispatchRateInBytes: int
+    publishRateInMsgs: Number
+    publishRateInBytes: Number
+    dispatchRateInMsgs: Number
+    dispatchRateInBytes: Number
     law: str
     weights: str
     overshootPolicy: str
@@ -65,8 +67,8 @@ class AuditEntryAnswer(TypedDict):
     address: str
     undoes: int | None
     subject: str
-    before: dict[str, int | str] | str | None
-    after: dict[str, int | str] | str | None
+    before: dict[str, Number | str] | str | None
+    after: dict[str, Number | str] | str | None
 
 
 class NativeConditionAnswer(TypedDict):

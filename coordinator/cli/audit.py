@@ -10,10 +10,11 @@ import typer
 from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.output import console, echo, print_json, table
 from coordinator.cli.session import session_of
+from coordinator.insight.model.answer import Number
 
 app = typer.Typer(help="The audit trail, and the rollback of one change.", no_args_is_help=True)
 
-State = dict[str, int | str] | str | None
+State = dict[str, Number | str] | str | None
 
 
 @app.command("list")

@@ -6,6 +6,7 @@ those of ``pulsar-admin resourcegroups``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
@@ -14,6 +15,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from coordinator.cli.answers import FieldValue
+from coordinator.core.rates import number_of, rate_of
+from coordinator.insight.model.answer import Number
 
 Fields = dict[str, FieldValue]
 """Fields of a definition that were given, by their name in the API."""
@@ -23,19 +26,41 @@ def _number(help_: str, *flags: str) -> Any:
     return Annotated[int | None, typer.Option(*flags, help=help_)]
 
 
+def _limit_of(text: str) -> Number:
+    rate = rate_of(int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else _float_of(text))
+    if rate is None:
+        raise typer.BadParameter(f"{text!r:.40} is no number with at most three decimals.")
+    return number_of(rate)
+
+
+def _float_of(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _limit(help_: str, *flags: str) -> Any:
+    return Annotated[
+        float | None, typer.Option(*flags, help=help_, parser=_limit_of, metavar="NUMBER")
+    ]
+
+
 def _text(help_: str, flag: str, metavar: str | None = None) -> Any:
     return Annotated[str | None, typer.Option(flag, help=help_, metavar=metavar)]
 
 
 FLAGS: Final[Mapping[str, Any]] = {
-    "publishRateInMsgs": _number(
-        "Publish, messages/s; -1 = not limited.", "--msg-publish-rate", "-mp"
+    "publishRateInMsgs": _limit(
+        "Publish, messages/s, up to three decimals; -1 = not limited.", "--msg-publish-rate", "-mp"
     ),
     "publishRateInBytes": _number(
         "Publish, bytes/s; -1 = not limited.", "--byte-publish-rate", "-bp"
     ),
-    "dispatchRateInMsgs": _number(
-        "Dispatch, messages/s; -1 = not limited.", "--msg-dispatch-rate", "-md"
+    "dispatchRateInMsgs": _limit(
+        "Dispatch, messages/s, up to three decimals; -1 = not limited.",
+        "--msg-dispatch-rate",
+        "-md",
     ),
     "dispatchRateInBytes": _number(
         "Dispatch, bytes/s; -1 = not limited.", "--byte-dispatch-rate", "-bd"

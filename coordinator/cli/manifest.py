@@ -38,11 +38,12 @@ from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
-from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.model import Dimension, Rate, Rates, ResourceGroup, Unit
 from coordinator.core.owners import validate_tenants
+from coordinator.core.rates import number_of, rate_of
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
-from coordinator.insight.model.answer import UNLIMITED
+from coordinator.insight.model.answer import UNLIMITED, Number
 from coordinator.wire.documents import validate_name
 
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))
@@ -180,7 +181,7 @@ def _declared(place: str, name: Any, body: Any) -> Declared:
 
 def _field(place: str, key: str, value: Any) -> FieldValue:
     if key in _MAX_RATES:
-        return _rate(place, value, _MAX_RATES[key])
+        return _limit(place, key, value)
     if key in _AMOUNTS:
         return _amount(place, value, *_AMOUNTS[key])
     if key in _CHOICES:
@@ -214,12 +215,20 @@ def _owners(place: str, kind: str, value: Any) -> list[str]:
     return [f"{kind}/{owner}" for owner in value]
 
 
-def _rate(place: str, value: Any, maximum: int) -> int:
-    if type(value) is not int or not UNLIMITED <= value <= maximum:
+def _limit(place: str, key: str, value: Any) -> Number:
+    maximum, whole = _MAX_RATES[key], Dimension(key).unit is Unit.BYTES
+    rate = rate_of(value)
+    if rate is None or (whole and not isinstance(rate, int)) or not _is_limit(rate, maximum):
+        form = "whole number" if whole else "number"
+        decimals = "" if whole else " with at most three decimals"
         raise WrongUse(
-            f"{place}: write a whole number from 0 to {maximum}, or -1 for not limited, not {value!r}"
+            f"{place}: write a {form} from 0 to {maximum}{decimals}, or -1 for not limited, not {value!r}"
         )
-    return value
+    return number_of(rate)
+
+
+def _is_limit(rate: Rate, maximum: int) -> bool:
+    return rate == UNLIMITED or 0 <= rate <= maximum
 
 
 def _amount(place: str, value: Any, least: int, most: int) -> int:

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import typer
@@ -21,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.rates import in_digits
 from coordinator.insight.model.answer import UNLIMITED, written
 from coordinator.insight.model.printable import printable, printable_lines
 
@@ -82,14 +84,14 @@ def table(columns: Sequence[str]) -> Table:
     return result
 
 
-def rate(value: int | None) -> str:
-    """Return a limit per second: 3,000 or unlimited."""
-    return "unlimited" if value in (None, UNLIMITED) else f"{value:,}"
+def rate(value: float | Fraction | None) -> str:
+    """Return a limit per second: 3,000 or 0.5 or unlimited."""
+    return "unlimited" if value is None or value == UNLIMITED else in_digits(value)
 
 
-def per_second(value: int | None) -> str:
+def per_second(value: float | Fraction | None) -> str:
     """Return a limit with its unit: 3,000/s or unlimited."""
-    return "unlimited" if value in (None, UNLIMITED) else f"{value:,}/s"
+    return "unlimited" if value is None or value == UNLIMITED else f"{in_digits(value)}/s"
 
 
 def percent(share: float) -> str:

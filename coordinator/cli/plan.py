@@ -19,11 +19,12 @@ from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.manifest import DEFAULTS, Declared
 from coordinator.cli.owners import attached
+from coordinator.core.allocation.splitting import fault_of_fractions
 from coordinator.core.allocation.tree import MAX_DEPTH
-from coordinator.core.model import Attachments, Dimension, Rates, ResourceGroup
+from coordinator.core.model import Attachments, Dimension, ExactRates, Rates, ResourceGroup
 from coordinator.core.owners import DEFAULT_ROLE
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, TreeFault, check_tree
-from coordinator.insight.model.answer import from_wire
+from coordinator.insight.model.answer import exact_from_wire
 
 Fields = Mapping[str, FieldValue]
 
@@ -39,7 +40,7 @@ class Step:
 def make_plan(client: AdminClient, declared: Mapping[str, Declared]) -> list[Step]:
     """Return the steps to the declared state; none if it is reached already."""
     present = {found["name"]: found for found in client.definitions()}
-    _check_trees(present, declared)
+    _check(present, declared)
     owners = {
         owner: name for name, found in present.items() for owner in attached(found["attachments"])
     }
@@ -85,8 +86,8 @@ def _in_order(
     return sorted(declared, key=lambda name: (not gives_up(name), depth(name)))
 
 
-def _check_trees(present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Declared]) -> None:
-    """Refuse definitions that make no trees together, before anything is written."""
+def _check(present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Declared]) -> None:
+    """Refuse definitions that make no trees or cannot be shared, before anything is written."""
     fields: dict[str, Mapping[str, Any]] = {name: dict(found) for name, found in present.items()}
     for name, wanted in declared.items():
         fields[name] = {**DEFAULTS, **fields.get(name, {}), **wanted.fields}
@@ -97,6 +98,8 @@ def _check_trees(present: Mapping[str, DefinitionAnswer], declared: Mapping[str,
             check_tree(groups[name], groups, attachments)
         except TreeFault as error:
             raise WrongUse(f"groups.{name}.{error}") from error
+        if fault := fault_of_fractions(groups[name]):
+            raise WrongUse(f"groups.{name}.{fault}")
 
 
 def _attachments(present: Mapping[str, DefinitionAnswer]) -> Attachments:
@@ -120,9 +123,13 @@ def _attachments(present: Mapping[str, DefinitionAnswer]) -> Attachments:
 
 
 def _group(name: str, fields: Mapping[str, Any]) -> ResourceGroup:
+    limits = ExactRates.from_mapping(
+        {each: exact_from_wire(fields[each.value]) for each in Dimension}
+    )
     return ResourceGroup(
         name,
-        Rates.from_mapping({each: from_wire(fields[each.value]) for each in Dimension}),
+        limits.whole,
+        fractions=limits.fractions,
         law=fields["law"],
         overshoot_policy=fields["overshootPolicy"],
         enforcement=fields["enforcement"],

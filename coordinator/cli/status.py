@@ -143,7 +143,7 @@ def summary_rows(
                 rate(limit),
                 "?" if bound is None else f"{bound:,}",
                 f"{admitted:,}",
-                percent(admitted / limit) if limit else "-",
+                percent(float(admitted / limit)) if limit else "-",
                 str(len(group.brokers)),
                 ", ".join(throttled) or "-",
             )

@@ -11,12 +11,17 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final
 
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
-from coordinator.core.allocation.splitting import WHOLE_FROM, Binding, Split, reserve_in
+from coordinator.core.allocation.splitting import (
+    NO_FRACTION,
+    WHOLE_FROM,
+    Binding,
+    Split,
+    reserve_in,
+)
 from coordinator.core.degradation import Degradations, degraded_limit
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.escrow.books import fraction_of, limit_of
@@ -26,21 +31,21 @@ from coordinator.core.escrow.quota import Quotas
 from coordinator.core.escrow.tree_quota import TreeFacts, TreeQuotas
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import (
+    AnyRates,
     Dimension,
-    Fractions,
     LimitKey,
     Member,
     MonitoringClass,
+    Rate,
     Rates,
     ResourceGroup,
+    with_fractions,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.transfer.tree_room import TreeRoom
 from coordinator.core.usage.map import UsageMap
-
-NONE: Final = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,18 @@ class Decision:
     round: int
     decided_ns: int
     split: Split | None = None
-    part_of: int | None = None
-    fraction: Fraction = NONE
+    part_of: Rate | None = None
+    fraction: Fraction = NO_FRACTION
 
     @property
-    def shared(self) -> int | None:
+    def exact_limit(self) -> Rate | None:
+        """Return the local limit with its fraction."""
+        return None if self.local_limit is None else self.local_limit + self.fraction
+
+    @property
+    def shared(self) -> Rate | None:
         """Return the sum of which the limit is a part, per second."""
-        return self.split.shared if self.part_of is None and self.split else self.part_of
+        return self.split.exactly_shared if self.part_of is None and self.split else self.part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +198,14 @@ class Decider:
         """Return whether facts changed that no decision has taken in yet."""
         return self._all_marked or bool(self._marked)
 
-    def fractions(self, group: str) -> Fractions:
-        """Return what is enforced of a group beside its whole limits."""
+    def enforced(self, group: str) -> AnyRates:
+        """Return the local limits of a group with their fractions, if they have any."""
+        whole = self.in_force[group]
         found = ((each, self.decisions.get((group, each))) for each in Dimension)
-        return tuple(
+        fractions = tuple(
             (each, decision.fraction) for each, decision in found if decision and decision.fraction
         )
+        return with_fractions(whole, fractions)
 
     def forget(self, group: str) -> None:
         """Forget a deleted group."""
@@ -360,7 +372,8 @@ class Decider:
             return Decision(None, Binding.UNLIMITED, facts.round, facts.now_ns)
         if group.overshoot_policy == STRICT and group.name not in self.forest:
             self._raises.drop(group.name, dimension)
-            return self._hold_in_escrow(group, dimension, limit, own, facts)
+            exact = group.exact_limits.of(dimension)
+            return self._hold_in_escrow(group, dimension, exact or 0, own, facts)
         reserve = self._reserve(group, dimension, facts)
         held = reserve if own is None else own
         if facts.reborn:  # the limits of an earlier incarnation are unknown
@@ -400,10 +413,10 @@ class Decider:
         before = self.decisions.get((group.name, dimension))
         known = None if before is None else before.shared
         lasting = _lasting(group, dimension, answer)
-        shared = answer.shared if lasting is None else lasting
+        shared = answer.exactly_shared if lasting is None else lasting
         part_of = shared if known is None else min(known, shared)
         if known:
-            held = held * part_of // known
+            held = int(held * part_of // known)
         limit = answer.limit if lasting is None else group.base_of(dimension) or 0
         local = degraded_limit(
             held if lasting is not None else min(limit, held),
@@ -415,11 +428,11 @@ class Decider:
             facts.now_ns,
         )
         local = min(local, most)
-        fraction = NONE if before is None else before.fraction
+        fraction = NO_FRACTION if before is None else before.fraction
         if known:
             fraction = fraction * part_of / known
         if fraction and not self._passes_while_degraded(group, facts):
-            fraction = NONE
+            fraction = NO_FRACTION
         return Decision(
             local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of, fraction
         )
@@ -449,7 +462,7 @@ class Decider:
             self._raises.drop(group.name, dimension)
         binding = answer.binding_of(broker, local)
         part_of = _lasting(group, dimension, answer)
-        fraction = answer.fractions.get(broker, NONE) if local == target else NONE
+        fraction = answer.fractions.get(broker, NO_FRACTION) if local == target else NO_FRACTION
         return Decision(local, binding, facts.round, facts.now_ns, answer, part_of, fraction)
 
     def _raise(
@@ -494,7 +507,7 @@ class Decider:
         self,
         group: ResourceGroup,
         dimension: Dimension,
-        limit: int,
+        limit: Rate,
         own: int | None,
         facts: _Facts,
     ) -> Decision:
@@ -514,8 +527,8 @@ class Decider:
             targets = {name: answer.exact_target_of(name) for name in quota.holdings}
             parts = self._quotas.give(group.name, dimension, limit, quota, targets)
         local = limit_of(parts, limit)
-        is_small = limit < WHOLE_FROM * len(quota.holdings)
-        fraction = fraction_of(parts, limit) if is_small else NONE
+        is_small = limit < WHOLE_FROM * len(quota.holdings) or dimension in dict(group.fractions)
+        fraction = fraction_of(parts, limit) if is_small else NO_FRACTION
         degraded = facts.lifecycle is Lifecycle.DEGRADED
         binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
         return Decision(local, binding, facts.round, facts.now_ns, answer, fraction=fraction)

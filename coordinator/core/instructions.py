@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import EscrowRecord, Fractions, Rates, UsageReport
+from coordinator.core.model import AnyRates, EscrowRecord, UsageReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,12 @@ class SetLocalLimits:
     """Enforce these rates for a group at this broker from now on.
 
     ``leased`` limits hold until the end of the lease that the last HoldLease named: the enforcer
-    lets nothing pass after it, however late it checks. ``fractions`` are enforced beside the limits.
+    lets nothing pass after it, however late it checks.
     """
 
     group: str
-    limits: Rates
+    limits: AnyRates
     leased: bool = False
-    fractions: Fractions = ()
 
 
 @dataclass(frozen=True, slots=True)

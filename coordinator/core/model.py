@@ -6,7 +6,8 @@ A *usage* is the traffic that one broker admitted for one group and *monitoring 
 *usage report* carries the usages of one broker. A *limit* is a group's rate for the whole cluster, a
 *local limit* one broker's part of it.
 
-All rates are integers per second, but for the fractions of small local limits; all times are integer
+All rates are whole numbers per second. What a limit has beside its whole part is kept apart, as its
+*fraction*: it is below 1 per second, and shared exactly (allocation/splitting.py). All times are integer
 nanoseconds of a monotonic clock.
 """
 
@@ -85,9 +86,16 @@ for _class, _both in DIMENSIONS_OF.items():
         _dimension.field = f"{_class.value.lower()}_{_unit.value}"
 
 
+Rate = int | Fraction
+"""Tokens per second; a fraction where whole ones would be too coarse."""
+
+Fractions = tuple[tuple[Dimension, Fraction], ...]
+"""The parts of rates below 1 per second, in the order of the dimensions; none is 0."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """One rate per dimension, per second; ``None`` is unlimited, 0 lets nothing pass.
+    """One whole rate per dimension, per second; ``None`` is unlimited, 0 lets nothing pass.
 
     Used both for a group's limit on the whole cluster and for one broker's local limit.
     """
@@ -113,19 +121,47 @@ class Rates:
         )
 
 
-Rate = int | Fraction
-"""Tokens per second; a fraction where a limit is too small for whole ones."""
+@dataclass(frozen=True, slots=True)
+class ExactRates:
+    """Rates with their fractions.
 
-Fractions = tuple[tuple[Dimension, Fraction], ...]
-"""The fractions that are enforced beside whole local limits (allocation/splitting.py)."""
+    Args:
+        whole: the whole parts.
+        fractions: what the rates have beside them.
+    """
+
+    whole: Rates
+    fractions: Fractions = ()
+
+    def of(self, dimension: Dimension) -> Rate | None:
+        """Return the rate of one dimension."""
+        rate = self.whole.of(dimension)
+        if rate is None or not self.fractions:
+            return rate
+        return rate + dict(self.fractions).get(dimension, 0)
+
+    @classmethod
+    def from_mapping(cls, rates: Mapping[Dimension, Rate | None]) -> ExactRates:
+        """Build from a mapping; a missing dimension is unlimited."""
+        found = {each: rate for each in Dimension if (rate := rates.get(each)) is not None}
+        whole = {each: int(rate) for each, rate in found.items()}
+        fractions = ((each, Fraction(rate) - whole[each]) for each, rate in found.items())
+        return cls(Rates.from_mapping(whole), tuple(each for each in fractions if each[1]))
 
 
-def exact_rate(limits: Rates, dimension: Dimension, fractions: Fractions) -> Rate | None:
-    """Return the rate of one dimension with its fraction, if it has one."""
-    rate = limits.of(dimension)
-    if rate is None or not fractions:
-        return rate
-    return rate + dict(fractions).get(dimension, 0)
+AnyRates = Rates | ExactRates
+"""Rates that may have fractions."""
+
+
+def with_fractions(whole: Rates, fractions: Fractions) -> AnyRates:
+    """Return these rates, as whole ones if there is no fraction."""
+    return ExactRates(whole, fractions) if fractions else whole
+
+
+def rates_of(rates: Mapping[Dimension, Rate | None]) -> AnyRates:
+    """Return the rates of a mapping, as whole ones if all are; a missing dimension is unlimited."""
+    found = ExactRates.from_mapping(rates)
+    return with_fractions(found.whole, found.fractions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +179,8 @@ class ResourceGroup:
 
     ``allowed_tenants`` are the tenants whose admins may attach to it, sorted; empty is none: only
     super-users attach.
+
+    ``limits`` are the whole parts of its limits, and ``fractions`` what these have beside them.
     """
 
     name: str
@@ -162,6 +200,24 @@ class ResourceGroup:
     hold_millis: int = 1_000
     burst_seconds: int = 0
     allowed_tenants: tuple[str, ...] = ()
+    fractions: Fractions = ()
+
+    @property
+    def exact_limits(self) -> AnyRates:
+        """Return its limits with their fractions."""
+        return with_fractions(self.limits, self.fractions)
+
+    @property
+    def limits_rounded_up(self) -> Rates:
+        """Return its limits for those who know whole rates alone: 1 for 0.5."""
+        of = dict(self.fractions)
+        rates = {each: self.limits.of(each) for each in Dimension}
+        return Rates.from_mapping(
+            {
+                each: rate + 1 if rate is not None and each in of else rate
+                for each, rate in rates.items()
+            }
+        )
 
     def base_of(self, dimension: Dimension) -> int | None:
         """Return the rate of which reserves and equal parts are parts, per second."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Rate
 
 _MILLISECOND_NS = 1_000_000
 
@@ -102,13 +102,13 @@ class CoreSettings:
         """
         return (self.silence_rounds + 1) * self.round_ns
 
-    def moved(self, before: int | None, after: int | None, limit: int | None = None) -> bool:
+    def moved(self, before: Rate | None, after: Rate | None, limit: int | None = None) -> bool:
         """Return whether a value moved by more than ``change_permille`` of it; None is infinite.
 
         With a local limit, the move must also exceed ``negligible_permille`` of that.
         """
         if before is None or after is None:
             return before is not after
-        difference = abs(after - before) * 1000
+        difference = max(after - before, before - after) * 1000
         negligible = (limit or 0) * self.negligible_permille
         return difference > before * self.change_permille and difference > negligible

@@ -478,9 +478,8 @@ class CoordinatorState:
             return SetLocalLimits(group.name, Rates())
         return SetLocalLimits(
             group.name,
-            self.decider.in_force[group.name],
+            self.decider.enforced(group.name),
             leased=group.name in self.decider.leased,
-            fractions=self.decider.fractions(group.name),
         )
 
     def _write_escrow(self, now_ns: int) -> list[Instruction]:

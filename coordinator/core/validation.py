@@ -104,7 +104,7 @@ def _validate_reserve(
 def _validate_booked(
     decider: Decider, group: ResourceGroup, dimension: Dimension, escrow: Escrow
 ) -> None:
-    limit, local = group.limits.of(dimension), decider.in_force[group.name].of(dimension)
+    limit, local = group.exact_limits.of(dimension), decider.in_force[group.name].of(dimension)
     held = escrow.holding(group.name) if group.overshoot_policy == STRICT else None
     if limit is None or local is None or held is None:
         return

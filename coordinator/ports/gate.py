@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from coordinator.core.addresses import AddressMap
 from coordinator.core.handling import Handling
-from coordinator.core.model import Attachments, Fractions, Rates, Traffic
+from coordinator.core.model import AnyRates, Attachments, Traffic
 
 COLLECTED_EVERY_S: Final = 0.05
 """The time between two collections of the gate's counts: the delay of everything urgent in them."""
@@ -26,10 +26,8 @@ class TrafficGate(Protocol):
     order, and soon; `when_in_force` says when.
     """
 
-    def set_limits(
-        self, group: str, limits: Rates, *, leased: bool = False, fractions: Fractions = ()
-    ) -> None:
-        """Enforce these local limits from now on, and their fractions; balances are kept.
+    def set_limits(self, group: str, limits: AnyRates, *, leased: bool = False) -> None:
+        """Enforce these local limits from now on; balances are kept.
 
         Of leased ones nothing passes any more when the lease is over.
         """

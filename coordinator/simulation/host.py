@@ -39,15 +39,13 @@ from coordinator.core.instructions import (
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Account,
+    AnyRates,
     Dimension,
-    Fractions,
     MonitoringClass,
-    Rates,
     Traffic,
     TrafficKey,
     Unit,
     UsageReport,
-    exact_rate,
 )
 from coordinator.core.reports.early import EarlyReports
 from coordinator.core.settings import CoreSettings
@@ -286,8 +284,8 @@ class Host:
         self, instruction: Instruction
     ) -> None:
         match instruction:
-            case SetLocalLimits(group, limits, leased, fractions):
-                self._limit(group, limits, fractions, leased=leased)
+            case SetLocalLimits(group, limits, leased):
+                self._limit(group, limits, leased=leased)
                 self._record_limits(group)
             case RemoveLocalLimits(group):
                 self._remove(group)
@@ -323,7 +321,7 @@ class Host:
             of_group = {dimension: decisions[group, dimension] for dimension in Dimension}
             self._recorder.limits_set(group, of_group, self.now_ns)
 
-    def _limit(self, group: str, limits: Rates, fractions: Fractions, *, leased: bool) -> None:
+    def _limit(self, group: str, limits: AnyRates, *, leased: bool) -> None:
         before = {dimension: self.limit_of(group, dimension) for dimension in Dimension}
         self._leased.discard(group)
         if leased:
@@ -331,7 +329,7 @@ class Host:
         for dimension in Dimension:
             key = (group, dimension.monitoring_class)
             limiter = self._limiters.setdefault(key, SimulatedLimiter())
-            rate = exact_rate(limits, dimension, fractions)
+            rate = limits.of(dimension)
             limiter.set_rate(dimension.unit, rate, self.now_ns)
             self._tell_limit(group, dimension, before[dimension])
 

@@ -14,10 +14,9 @@ from typing import Any, Final
 from coordinator.core.events import Event, ParticipantsChanged
 from coordinator.core.model import (
     NANOS_PER_SECOND,
+    AnyRates,
     Attachments,
-    Fractions,
     MonitoringClass,
-    Rates,
     Traffic,
     TrafficKey,
 )
@@ -136,9 +135,9 @@ class _Steered(Host):
             self._write()
         return super()._counted(elapsed_ns, now_ns)
 
-    def _limit(self, group: str, limits: Rates, fractions: Fractions, *, leased: bool) -> None:
-        super()._limit(group, limits, fractions, leased=leased)
-        self._steering.set_limits(group, limits, fractions)
+    def _limit(self, group: str, limits: AnyRates, *, leased: bool) -> None:
+        super()._limit(group, limits, leased=leased)
+        self._steering.set_limits(group, limits)
         self._write()
 
     def _remove(self, group: str) -> None:

@@ -21,22 +21,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from coordinator.core.allocation.laws import LAWS
-from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.allocation.splitting import WEIGHTS, fault_of_fractions
 from coordinator.core.demand.observing import ENFORCE, ENFORCEMENTS
 from coordinator.core.escrow.books import NOTHING, TOTAL, total
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import (
     Account,
+    AnyRates,
     Dimension,
     EscrowRecord,
+    ExactRates,
     Parts,
+    Rate,
     Rates,
     ResourceGroup,
+    Unit,
 )
 from coordinator.core.owners import validate_tenants
+from coordinator.core.rates import number_of, rate_of
 from coordinator.core.topics import SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
@@ -84,7 +90,7 @@ def encode_group(group: ResourceGroup) -> bytes:
         ValueError: the definition could not be read back, so it must not be written.
     """
     data = encode_fields(
-        _rates_fields(group.limits)
+        _rates_fields(group.exact_limits)
         | {
             "law": group.law,
             "weights": group.weights,
@@ -142,9 +148,11 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
     """
     fields = decode_fields(data, TREE_SCHEMA)
     defaults = ResourceGroup(name, Rates())
-    return ResourceGroup(
+    limits = ExactRates.from_mapping({each: _limit(fields, each) for each in Dimension})
+    group = ResourceGroup(
         name=name,
-        limits=_rates(fields),
+        limits=limits.whole,
+        fractions=limits.fractions,
         law=_choice(fields, "law", defaults.law, tuple(LAWS)),
         weights=_choice(fields, "weights", defaults.weights, tuple(WEIGHTS)),
         overshoot_policy=_choice(
@@ -166,6 +174,9 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
         burst_seconds=_whole(fields, "burstSeconds", defaults.burst_seconds, 0, MAX_BURST_SECONDS),
         allowed_tenants=_tenants(fields.get("allowedTenants", [])),
     )
+    if fault := fault_of_fractions(group):
+        raise DocumentError(fault)
+    return group
 
 
 def _tenants(names: object) -> tuple[str, ...]:
@@ -398,12 +409,25 @@ def _parts(values: object) -> Parts:
     return (values[0], values[1], values[2], values[3])
 
 
-def _rates_fields(rates: Rates) -> dict[str, Any]:
-    return {d.value: _UNLIMITED if (r := rates.of(d)) is None else r for d in Dimension}
+def _rates_fields(rates: AnyRates) -> dict[str, Any]:
+    return {d.value: _UNLIMITED if (r := rates.of(d)) is None else number_of(r) for d in Dimension}
 
 
 def _rates(fields: dict[str, Any]) -> Rates:
     return Rates.from_mapping({d: _rate(fields, d.value) for d in Dimension})
+
+
+def _limit(fields: dict[str, Any], dimension: Dimension) -> Rate | None:
+    """Read a group's limit; one of messages may have a fraction."""
+    sent = fields.get(dimension.value)
+    if type(sent) is not float or dimension.unit is Unit.BYTES:
+        return _rate(fields, dimension.value)
+    rate = rate_of(sent)
+    if not isinstance(rate, Fraction) or not 0 < rate <= MAX_RATE:
+        raise DocumentError(
+            f"{dimension.value} must be an integer, or above 0 with three decimals, found {sent!r:.80}"
+        )
+    return rate
 
 
 def _rate(fields: dict[str, Any], key: str) -> int | None:

@@ -11,18 +11,23 @@ import pytest
 from tests.admin_api.world import World
 
 GROUPS = "/admin/v2/resourcegroups"
-MESSAGES = "must be a whole number from 0 to 2147483647, or -1 for not limited"
+MESSAGES = (
+    "must be a number from 0 to 2147483647 with at most three decimals, or -1 for not limited"
+)
 BYTES = "must be a whole number from 0 to 9223372036854775807, or -1 for not limited"
 
 
 @pytest.mark.parametrize(
     "value",
-    [-5, -2, 1.5, True, False, "abc", "", "1.5", "1e3", "٣", [], {}, 2**31, -(2**31) - 1, 1e300],
+    [
+        *(-5, -2, -0.5, 1.0005, True, False, "abc", "", "1.0005", "-0.5", "1e3", "٣", [], {}),
+        *(2**31, -(2**31) - 1, 1e300, 2147483647.5),
+    ],
 )
 async def test_bad_rates(
     client: httpx.AsyncClient, world: World, orders: str, value: object
 ) -> None:
-    """Pulsar stores -5, and 1 for 1.5; here both are refused."""
+    """Pulsar stores -5, and 1 for 1.0005; here both are refused."""
     before = await world.store.read_group(orders)
 
     refused = await client.put(f"{GROUPS}/{orders}", json={"publishRateInMsgs": value})

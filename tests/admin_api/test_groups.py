@@ -47,6 +47,46 @@ async def test_update_is_partial(client: httpx.AsyncClient) -> None:
     assert (await client.get(f"{GROUPS}/rg1")).json() == changed
 
 
+@pytest.mark.parametrize("sent", [0.5, "0.5", 1_000.125])
+async def test_a_limit_of_messages_may_have_a_fraction(
+    client: httpx.AsyncClient, sent: float | str
+) -> None:
+    """It is read as it was put, and an update of another field keeps it."""
+    put = await client.put(f"{GROUPS}/rg1", json={"publishRateInMsgs": sent})
+    again = await client.put(f"{GROUPS}/rg1", json={"dispatchRateInBytes": 10})
+
+    assert (put.status_code, again.status_code) == (204, 204)
+    for path in (f"{GROUPS}/rg1", "/quota/v1/groups/rg1"):
+        found = (await client.get(path)).json()
+        assert found["publishRateInMsgs"] == float(sent)
+        assert found["dispatchRateInBytes"] == 10
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"publishRateInBytes": 0.5}, "publishRateInBytes: must be a whole number"),
+        ({"law": "static"}, "publishRateInMsgs: a fraction needs law max-min, but law is static"),
+        ({"publishRateInBytes": 1}, "publishRateInMsgs: a fraction needs publishRateInBytes -1"),
+        ({"parent": "shop"}, "publishRateInMsgs: a fraction needs a group without a parent"),
+    ],
+)
+async def test_a_fraction_that_cannot_be_shared_is_refused_and_changes_nothing(
+    client: httpx.AsyncClient, body: dict[str, object], reason: str
+) -> None:
+    """The field and the fix are named, by the preview of the change, too."""
+    await client.put(f"{GROUPS}/shop", json={"publishRateInMsgs": 100})
+    await client.put(f"{GROUPS}/rg1", json={"publishRateInMsgs": 0.5})
+
+    for answer in (
+        await client.put(f"{GROUPS}/rg1", json=body),
+        await client.post("/quota/v1/preview/rg1", json=body),
+    ):
+        assert answer.status_code == 400
+        assert answer.json()["reason"].startswith(reason)
+    assert (await client.get(f"{GROUPS}/rg1")).json() == UNLIMITED | {"publishRateInMsgs": 0.5}
+
+
 async def test_unknown_group_cannot_be_read_or_deleted(client: httpx.AsyncClient) -> None:
     """ResourceGroupsTest; where Pulsar answers a delete with 500, we say the same as for a read."""
     for response in (await client.get(f"{GROUPS}/none"), await client.delete(f"{GROUPS}/none")):

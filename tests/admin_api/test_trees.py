@@ -98,6 +98,7 @@ async def test_a_place_in_a_tree_is_read_back_and_pulsars_tools_see_a_group_alon
         ("web", {"parent": ""}, "publishGuaranteeInMsgs: is a part of a parent's limit"),
         ("shop", {"burstSeconds": 5}, "burstSeconds: shop shares its limit"),
         ("shop", {"onLimit": "refuse"}, "onLimit: shop shares its limit"),
+        ("shop", {"publishRateInMsgs": 1000.5}, "publishRateInMsgs: shop shares its limit in"),
     ],
 )
 async def test_what_makes_no_tree_is_refused_and_changes_nothing(

@@ -11,9 +11,11 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.app.runner import Runner
 from coordinator.core.handling import Handling
 from coordinator.core.model import (
+    AnyRates,
     Attachments,
-    Fractions,
+    Dimension,
     MonitoringClass,
+    Rate,
     Rates,
     Traffic,
 )
@@ -37,7 +39,7 @@ PUBLISH = MonitoringClass.PUBLISH
 class RecordingGate:
     """A gate that remembers what it was told and counts what the test says."""
 
-    limits: dict[str, Rates] = field(default_factory=dict)
+    limits: dict[str, AnyRates] = field(default_factory=dict)
     attachments: Attachments = field(default_factory=Attachments)
     told: list[str] = field(default_factory=list)
     traffic: tuple[Traffic, ...] = ()
@@ -45,16 +47,12 @@ class RecordingGate:
     leased: set[str] = field(default_factory=set)
     collected: int = 0
     handlings: dict[str, Handling] = field(default_factory=dict)
-    fractions: dict[str, Fractions] = field(default_factory=dict)
 
     def hold_lease(self, until_ns: int) -> None:
         self.lease_until_ns = until_ns
 
-    def set_limits(
-        self, group: str, limits: Rates, *, leased: bool = False, fractions: Fractions = ()
-    ) -> None:
+    def set_limits(self, group: str, limits: AnyRates, *, leased: bool = False) -> None:
         self.limits[group] = limits
-        self.fractions[group] = fractions
         self.leased = self.leased - {group} | ({group} if leased else set())
         self.told.append("limits")
 
@@ -144,21 +142,22 @@ class Sidecar:
         self.runner.participants_changed(group, PUBLISH, 1)
 
     @property
-    def limit(self) -> int | None:
+    def limit(self) -> Rate | None:
         """Messages per second that the gate enforces."""
-        return self.gate.limits.get("orders", Rates()).publish_messages
+        return self.gate.limits.get("orders", Rates()).of(Dimension.PUBLISH_MESSAGES)
 
-    def limit_of(self, group: str) -> int:
+    def limit_of(self, group: str) -> Rate:
         """The same of another group, which is limited."""
-        limit = self.gate.limits[group].publish_messages
+        limit = self.gate.limits[group].of(Dimension.PUBLISH_MESSAGES)
         assert limit is not None
         return limit
 
 
-def shares(runner: Runner) -> dict[str, int | None]:
+def shares(runner: Runner) -> dict[str, Rate | None]:
     """Every broker's local limit as one sidecar knows it."""
     return {
-        row.broker: row.limits.publish_messages for row in runner.views.group_view("orders").brokers
+        row.broker: row.limits.of(Dimension.PUBLISH_MESSAGES)
+        for row in runner.views.group_view("orders").brokers
     }
 
 

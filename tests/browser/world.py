@@ -28,6 +28,7 @@ from coordinator.core.model import (
     GroupUsage,
     Member,
     MonitoringClass,
+    Rate,
     Rates,
     ResourceGroup,
     Traffic,
@@ -174,6 +175,9 @@ class DashboardWorld:
         )
         return GroupUsage(name, self._known[name].configuration_version, {PUBLISH: usage})
 
+    def _local_limit(self, name: str) -> Rate:
+        return self.gate.limits.get(name, Rates()).of(Dimension.PUBLISH_MESSAGES) or 0
+
     async def _own_counts(self) -> tuple[Traffic, ...]:
         now_ns = time.monotonic_ns()
         elapsed_ns, self._counted_ns = now_ns - self._counted_ns, now_ns
@@ -181,7 +185,7 @@ class DashboardWorld:
             Traffic(
                 name,
                 PUBLISH,
-                (self.gate.limits.get(name, Rates()).publish_messages or 0) * elapsed_ns // 10**9,
+                int(self._local_limit(name) * elapsed_ns // 10**9),
                 messages_held_ns=elapsed_ns,
                 participants=1,
                 topics=1,

@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.audit import change_of
+from coordinator.insight.model.answer import Number
 from tests.cli.conftest import Run
 
 
@@ -70,7 +71,9 @@ def test_what_changed_since_is_not_rolled_back(run: Run) -> None:
     ],
 )
 def test_a_change_in_words(
-    before: dict[str, int | str] | str | None, after: dict[str, int | str] | str | None, words: str
+    before: dict[str, Number | str] | str | None,
+    after: dict[str, Number | str] | str | None,
+    words: str,
 ) -> None:
     """An entry without before and after is an unreadable group that was deleted."""
     entry = AuditEntryAnswer(

@@ -94,6 +94,16 @@ def test_what_is_exported_can_be_applied(run: Run, file: Path) -> None:
     assert run("groups", "export").stdout == exported.stdout
 
 
+def test_a_limit_with_a_fraction_is_applied_and_exported(run: Run, file: Path) -> None:
+    """As the number that it is, once."""
+    file.write_text("groups: {slow: {publishRateInMsgs: 0.5}}")
+    made, again = (run("groups", "apply", "-f", str(file)).stdout for _ in range(2))
+
+    assert made.splitlines() == ["+ create slow: publishRateInMsgs 0.5", "1 changed."]
+    assert again == "Nothing to change.\n"
+    assert "publishRateInMsgs: 0.5" in run("groups", "export").stdout
+
+
 def test_a_field_that_is_absent_has_its_default(run: Run, file: Path) -> None:
     """Attachments that are not mentioned are left alone, and so are other groups."""
     run("groups", "attach", "orders", "--tenant", "public")
@@ -164,9 +174,13 @@ def test_who_was_faster_is_not_overwritten(run: Run, world: World, file: Path) -
         ("groups: {1: {}}", "groups.1: '' is not a name"),
         ("groups: {a: 7}", "groups.a: write fields"),
         ("groups: {a: {publishRate: 7}}", "groups.a.publishRate: unknown; known are publishRate"),
-        ("groups: {a: {publishRateInMsgs: many}}", "groups.a.publishRateInMsgs: write a whole"),
-        ("groups: {a: {publishRateInMsgs: true}}", "groups.a.publishRateInMsgs: write a whole"),
-        ("groups: {a: {publishRateInMsgs: -2}}", "groups.a.publishRateInMsgs: write a whole"),
+        ("groups: {a: {publishRateInMsgs: many}}", "groups.a.publishRateInMsgs: write a number"),
+        ("groups: {a: {publishRateInMsgs: true}}", "groups.a.publishRateInMsgs: write a number"),
+        ("groups: {a: {publishRateInMsgs: -2}}", "groups.a.publishRateInMsgs: write a number"),
+        ("groups: {a: {publishRateInMsgs: 0.0005}}", "with at most three decimals, or -1"),
+        ("groups: {a: {publishRateInMsgs: .nan}}", "with at most three decimals, or -1"),
+        ("groups: {a: {publishRateInMsgs: -0.5}}", "with at most three decimals, or -1"),
+        ("groups: {a: {publishRateInBytes: 0.5}}", "groups.a.publishRateInBytes: write a whole"),
         ("groups: {a: {publishRateInMsgs: 2147483648}}", "from 0 to 2147483647"),
         ("groups: {a: {law: jungle}}", "groups.a.law: write one of max-min"),
         ("groups: {a: {law: [x]}}", "groups.a.law: write one of max-min"),
@@ -198,6 +212,17 @@ def test_a_file_that_cannot_be_used_changes_nothing(
     assert reason in refused.stderr
     assert str(file) in refused.stderr
     assert not transport.requests
+
+
+def test_a_fraction_that_cannot_be_shared_changes_nothing(run: Run, file: Path) -> None:
+    """The group and the field are named before any group is written."""
+    file.write_text("groups: {a: {}, b: {publishRateInMsgs: 0.5, publishRateInBytes: 1}}")
+
+    refused = run("groups", "apply", "-f", str(file))
+
+    assert refused.exit_code == 2
+    assert "groups.b.publishRateInMsgs: a fraction needs publishRateInBytes -1" in refused.stderr
+    assert run("groups", "get", "a").exit_code == 1
 
 
 def test_a_file_that_is_not_there(run: Run, file: Path) -> None:

@@ -22,6 +22,16 @@ def test_created_group_is_shown(run: Run) -> None:
     assert [shown[key] for key in list(shown)[:4]] == [100, 10_000, -1, 0]
 
 
+def test_a_limit_of_messages_may_have_a_fraction(run: Run) -> None:
+    """It is shown as it was given, and a whole one after it is whole again."""
+    run(*CREATE, "-mp", "0.5", "-md", "1000.25")
+    table, listed = run("groups", "get", "rg1").stdout, run("groups", "list").stdout
+    whole = json.loads(run("groups", "update", "rg1", "-mp", "2", "--json").stdout)
+
+    assert all(text in shown for text in ("0.5", "1,000.25") for shown in (table, listed))
+    assert [whole["publishRateInMsgs"], whole["dispatchRateInMsgs"]] == [2, 1000.25]
+
+
 @pytest.mark.parametrize("flags", [("-mp", "-bp"), ("--msg-publish-rate", "--byte-publish-rate")])
 def test_update_changes_what_is_given(run: Run, flags: tuple[str, str]) -> None:
     """Options that are not given keep their values."""
@@ -154,7 +164,10 @@ def test_what_fails_is_1(run: Run, words: tuple[str, ...], reason: str) -> None:
         ("update", "orders"),
         ("update", "orders", "-mp", "-5"),
         ("update", "orders", "-mp", "abc"),
-        ("update", "orders", "-mp", "1.5"),
+        ("update", "orders", "-mp", "1.0005"),
+        ("update", "orders", "-mp", "nan"),
+        ("update", "orders", "-mp", "1e400"),
+        ("update", "orders", "-bp", "1.5"),
         ("update", "orders", "--law", "mine"),
         ("update", "orders", "--weights", "heavy"),
         ("update", "orders", "--on-limit", "drop"),

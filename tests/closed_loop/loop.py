@@ -81,7 +81,6 @@ class Loop(Cluster):
                     instruction.limits,
                     self.now_ns,
                     leased=instruction.leased,
-                    fractions=instruction.fractions,
                 )
                 gate.queue.serve_limiter(group.publish_limiter, self.now_ns)
         super()._carry_out(broker, instructions)

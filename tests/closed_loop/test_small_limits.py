@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise, product
 
 import pytest
 
 from coordinator.core.events import ConnectionChanged, ConnectionState
+from coordinator.core.model import Rate
 from tests.closed_loop.loop import Loop
 from tests.closed_loop.senders import Sender, late, steady
 
 BROKERS = ("b0", "b1", "b2")
-SETTLED_S, MINUTE_S = 20, 60
+SETTLED_S, MINUTE_S, HOUR_S = 20, 60, 3_600
 WINDOW = 32
 
 
-def saturated(limit: int, policy: str = "balanced") -> Loop:
+def saturated(limit: Rate, policy: str = "balanced") -> Loop:
     """Three brokers that want more than a small limit, settled."""
     loop = Loop(limit=limit, policy=policy)
     loop.start_senders({broker: Sender(steady(100), WINDOW) for broker in BROKERS})
@@ -30,7 +32,10 @@ def counted(loop: Loop, seconds: float) -> dict[str, int]:
     return {broker: now - before[broker] for broker, now in loop.passed().items()}
 
 
+HALF = Fraction(1, 2)
 PROVED = {
+    (HALF, "balanced"),
+    (HALF, "strict"),
     (1, "balanced"),
     (2, "balanced"),
     (29, "balanced"),
@@ -45,18 +50,21 @@ PROVED = {
     ("limit", "policy"),
     [
         pytest.param(*each, marks=() if each in PROVED else pytest.mark.verify)
-        for each in product((1, 2, 4, 5, 16, 29), ("balanced", "eager", "strict"))
+        for each in product(
+            (HALF, 1, 2, Fraction(5, 2), 4, 5, 16, 29, Fraction(301, 10)),
+            ("balanced", "eager", "strict"),
+        )
     ],
 )
-def test_a_minute_has_the_limits_messages_a_third_at_each_broker(limit: int, policy: str) -> None:
+def test_a_minute_has_the_limits_messages_a_third_at_each_broker(limit: Rate, policy: str) -> None:
     """Each within one, so the sum is within three."""
     found = counted(saturated(limit, policy), MINUTE_S)
 
     assert all(abs(passed - limit * MINUTE_S / 3) <= 1 for passed in found.values()), found
 
 
-@pytest.mark.parametrize("limit", [1, 2])
-def test_no_broker_waits_longer_than_its_turn(limit: int) -> None:
+@pytest.mark.parametrize("limit", [HALF, 1, 2])
+def test_no_broker_waits_longer_than_its_turn(limit: Rate) -> None:
     """Three brokers at N/limit seconds each; a twentieth of a second more to see it."""
     loop = saturated(limit)
     passed_s: dict[str, list[float]] = {broker: [] for broker in BROKERS}
@@ -88,9 +96,9 @@ def test_fractions_are_kept_without_zookeeper_unless_nothing_may_pass(
     assert all(abs(passed - passes) <= 1 for passed in found.values()), found
 
 
-@pytest.mark.parametrize(("limit", "passes"), [(0, 0), (1, 20), (100, 40)])
+@pytest.mark.parametrize(("limit", "passes"), [(0, 0), (HALF, 10), (1, 20), (100, 40)])
 def test_a_limit_that_changes_meanwhile_lowers_fractions_and_raises_none(
-    limit: int, passes: int
+    limit: Rate, passes: int
 ) -> None:
     """A sidecar that cannot ask the others has no more than it had."""
     loop = saturated(2)
@@ -101,6 +109,29 @@ def test_a_limit_that_changes_meanwhile_lowers_fractions_and_raises_none(
     found = counted(loop, MINUTE_S)
 
     assert all(abs(passed - passes) <= 1 for passed in found.values()), found
+
+
+@pytest.mark.parametrize("policy", ["balanced", "strict"])
+def test_a_limit_that_gets_another_fraction_is_met(policy: str) -> None:
+    """The whole part stays, so nothing but the fraction tells the change."""
+    loop = saturated(HALF, policy)
+    loop.set_limit(Fraction(9, 10))
+    loop.run(SETTLED_S)
+    found = counted(loop, MINUTE_S)
+
+    assert all(abs(passed - 18) <= 1 for passed in found.values()), found
+
+
+def test_a_broker_beside_one_that_wants_nothing_has_all_of_a_fraction() -> None:
+    """Thirty pass in a minute, of one in two seconds."""
+    loop = Loop(limit=HALF)
+    loop.start_senders(
+        {"b0": Sender(steady(100), WINDOW), "b1": Sender(late(HOUR_S, steady(1)), WINDOW)}
+    )
+    loop.run(SETTLED_S)
+    found = counted(loop, MINUTE_S)
+
+    assert abs(found["b0"] - 30) <= 1
 
 
 def test_a_broker_that_comes_has_its_turn_and_the_sum_stays() -> None:

@@ -36,9 +36,12 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
+    Dimension,
     EscrowRecord,
+    ExactRates,
     Member,
     MonitoringClass,
+    Rate,
     Rates,
     ResourceGroup,
     Traffic,
@@ -75,7 +78,7 @@ def count(state: CoordinatorState, traffic: tuple[Traffic, ...], now_ns: int) ->
 class Cluster:
     """Cores by broker, their demand, and what each admitted in every step."""
 
-    limit: int
+    limit: Rate
     demand: dict[str, int] = field(default_factory=dict)
     #: The group's second limit, and how many bytes a broker's messages have; 1 unless said otherwise.
     bytes_limit: int | None = None
@@ -135,9 +138,13 @@ class Cluster:
 
     def group(self) -> ResourceGroup:
         """The group's definition as it stands."""
+        limits = ExactRates.from_mapping(
+            {Dimension.PUBLISH_MESSAGES: self.limit, Dimension.PUBLISH_BYTES: self.bytes_limit}
+        )
         return ResourceGroup(
             GROUP,
-            Rates(publish_messages=self.limit, publish_bytes=self.bytes_limit),
+            limits.whole,
+            fractions=limits.fractions,
             law=self.law,
             weights=self.weights,
             overshoot_policy=self.policy,
@@ -174,7 +181,7 @@ class Cluster:
                 broker, ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 1 if demand else 0)
             )
 
-    def set_limit(self, limit: int) -> None:
+    def set_limit(self, limit: Rate) -> None:
         """Change the group's limit at every sidecar at once."""
         self.limit = limit
         self._tell_group()

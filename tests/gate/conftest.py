@@ -12,7 +12,7 @@ import uvloop
 
 from coordinator.core.addresses import AddressMap
 from coordinator.core.handling import Handling
-from coordinator.core.model import Attachments, Fractions, MonitoringClass, Rates
+from coordinator.core.model import AnyRates, Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.counters import GateCounters
@@ -238,9 +238,9 @@ class Bench:
         for client in self.clients:
             client.session.reattach(self.now_ns)
 
-    def set_limits(self, group: str, rates: Rates, fractions: Fractions = ()) -> None:
+    def set_limits(self, group: str, rates: AnyRates) -> None:
         """Set all limits of a group, as the gate does."""
-        changed = self.groups.set_limits(group, rates, self.now_ns, fractions=fractions)
+        changed = self.groups.set_limits(group, rates, self.now_ns)
         self.queue.serve_limiter(changed.publish_limiter, self.now_ns)
         self.queue.serve_limiter(changed.dispatch_limiter, self.now_ns)
         for client in self.clients:

@@ -33,7 +33,7 @@ KINDS = {
 }
 
 
-def limits(world: World, dimension: str = PUBLISH) -> list[int]:
+def limits(world: World, dimension: str = PUBLISH) -> list[int | float]:
     """The local limits of the three brokers, each as its own sidecar has it."""
     return [row[dimension] for row in world.local_limits().values()]
 
@@ -71,18 +71,20 @@ def test_saturated_brokers_have_equal_parts_also_after_a_sidecar_was_killed(
 
 
 def test_a_limit_below_one_a_second_and_broker_is_shared_in_fractions(world: World) -> None:
-    """Two a second of three brokers, and then one: each has a third."""
+    """Two a second of three brokers, then one, and one in two seconds: each has a third."""
     world.limit(publishRateInMsgs=2)
     with world.load(dict.fromkeys(world.topic_of, 100)):
-        thirds_of(world, "0.67")
+        thirds_of(world, "0.667/s of the 2/s.")
         world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: 1}, at="broker-3")
-        thirds_of(world, "0.33")
+        thirds_of(world, "0.333/s of the 1/s.")
+        world.put(f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: 0.5}, at="broker-2")
+        thirds_of(world, "0.167/s of the 0.5/s.")
 
 
-def thirds_of(world: World, rate: str) -> None:
-    """Wait until each sidecar says that this rate passes at its broker."""
+def thirds_of(world: World, rates: str) -> None:
+    """Wait until each sidecar says that its broker gets this of the limit."""
     for name in world.topic_of:
-        told = f"{rate}/s pass at {name}."
+        told = f"{name} gets {rates}"
         eventually(lambda n=name, told=told: told in world.explained(n)["sentence"], told)  # type: ignore[misc]
 
 

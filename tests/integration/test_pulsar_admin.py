@@ -52,6 +52,22 @@ def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
     assert gone.status_code == httpx.codes.NOT_FOUND
 
 
+def test_a_limit_with_a_fraction_is_0_to_pulsar_admin_and_stays_when_it_changes_another(
+    world: World,
+) -> None:
+    """Its numbers are whole; what it does not name keeps its fraction."""
+    group = world.group
+    world.limit(publishRateInMsgs=0.5)
+
+    read = json.loads(admin(world, "broker-1", "resourcegroups", "get", group).stdout)
+    updated = admin(world, "broker-2", "resourcegroups", "update", group, "-bd", "5000")
+
+    assert read["publishRateInMsgs"] == 0
+    assert updated.returncode == 0, updated.stderr
+    found = world.get(f"/quota/v1/groups/{group}", at="broker-2")
+    assert (found["publishRateInMsgs"], found["dispatchRateInBytes"]) == (0.5, 5000)
+
+
 @pytest.mark.verify
 @pytest.mark.shows("pip-82/attach-namespace")
 def test_namespaces_are_attached_and_detached(world: World) -> None:

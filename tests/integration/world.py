@@ -55,7 +55,7 @@ class World:
         if any(self.topics.owner(topic).name != name for name, topic in self.topic_of.items()):
             self.topic_of = self.topics.one_for_each_broker(self.namespace, "t")
 
-    def limit(self, **settings: int | str) -> None:
+    def limit(self, **settings: float | str) -> None:
         """Create or change the test's group at one sidecar and attach its namespace at another.
 
         All sidecars then know the group, and that the namespace is attached to it.

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from coordinator.core.model import (
     NANOS_PER_SECOND,
-    Fractions,
+    AnyRates,
+    ExactRates,
     MonitoringClass,
     Rates,
     TrafficKey,
@@ -67,10 +68,11 @@ class _WatchedHost(NativeHost):
         self._story = story
         super().__init__(*given, **options)
 
-    def _limit(self, group: str, limits: Rates, fractions: Fractions, *, leased: bool) -> None:
+    def _limit(self, group: str, limits: AnyRates, *, leased: bool) -> None:
         at_s = self._schedule.now_ns / NANOS_PER_SECOND
-        self._story.limits_set.append(LimitSet(at_s, self.name, limits.publish_messages))
-        super()._limit(group, limits, fractions, leased=leased)
+        whole = limits.whole if isinstance(limits, ExactRates) else limits
+        self._story.limits_set.append(LimitSet(at_s, self.name, whole.publish_messages))
+        super()._limit(group, limits, leased=leased)
 
 
 @dataclass(slots=True)

@@ -42,6 +42,11 @@ ROOMS: Final = (
         _integration("limits", "strict", "topic_limits", "handling", "reopened_topics"),
     ),
     Room(
+        "small-limits",
+        "limits below one message per broker and second, published and consumed",
+        _integration("small_limits"),
+    ),
+    Room(
         "laws",
         "the laws, tenants with all that is attached, and trees",
         _integration("laws", "tenants", "trees"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
-from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.model import Dimension, ExactRates, Rates, ResourceGroup
 from coordinator.core.topics import TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.wire.documents import (
@@ -60,6 +61,33 @@ def test_a_group_is_written_in_pulsars_words() -> None:
         b'"overshootPolicy":"balanced","partitionPolicy":"hold",'
         b'"publishRateInBytes":-1,"publishRateInMsgs":7,"schema":1,"weights":"equal"}'
     )
+
+
+@given(st.integers(1, 2**31 * 1_000))
+def test_a_limit_of_messages_may_have_a_fraction(thousandths: int) -> None:
+    """To a thousandth, and up to the largest that Pulsar takes."""
+    limits = ExactRates.from_mapping({Dimension.PUBLISH_MESSAGES: Fraction(thousandths, 1_000)})
+    group = ResourceGroup("gold", limits.whole, fractions=limits.fractions)
+    assert decode_group("gold", encode_group(group), 0) == group
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ('"publishRateInMsgs":0.0005', "publishRateInMsgs must be an integer, or above 0"),
+        ('"publishRateInMsgs":-0.5', "publishRateInMsgs must be an integer, or above 0"),
+        ('"publishRateInMsgs":1e400', "publishRateInMsgs must be an integer, or above 0"),
+        ('"publishRateInMsgs":NaN', "publishRateInMsgs must be an integer, or above 0"),
+        ('"publishRateInMsgs":1.0', "publishRateInMsgs must be an integer, or above 0"),
+        ('"publishRateInBytes":0.5', "publishRateInBytes must be an integer"),
+        ('"publishRateInMsgs":0.5,"law":"static"', "a fraction needs law max-min"),
+        ('"publishRateInMsgs":0.5,"publishRateInBytes":1', "needs publishRateInBytes -1"),
+    ],
+)
+def test_a_fraction_that_cannot_be_shared_is_refused(fields: str, reason: str) -> None:
+    """A stranger's document makes no limit other than it says."""
+    with pytest.raises(DocumentError, match=reason):
+        decode_group("gold", f'{{"schema":1,{fields}}}'.encode(), 0)
 
 
 def test_absent_fields_have_defaults_and_unknown_ones_are_ignored() -> None:

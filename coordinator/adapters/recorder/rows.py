@@ -195,10 +195,7 @@ def group_rows(
         (
             group.name,
             group.configuration_version,
-            group.limits.publish_messages,
-            group.limits.publish_bytes,
-            group.limits.dispatch_messages,
-            group.limits.dispatch_bytes,
+            *(group.limits_rounded_up.of(each) for each in Dimension),
             group.law,
             group.overshoot_policy,
             group.partition_policy,

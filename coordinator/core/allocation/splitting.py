@@ -13,12 +13,13 @@
    together (laws/joint.py): a broker that is throttled in one unit is throttled in both, and uses them in
    the proportion of its mean message size. The other laws split one unit at a time.
 4. *Fractions*: where the level is below `WHOLE_FROM`, whole numbers would be far from equal, and of two a
-   second the third of three brokers would have none for ever. Then a broker's target is the whole part of
-   its exact one, and the fraction is enforced beside it. Whole parts are what is announced, raised and
-   certified; all fractions together are what these leave of the limit, so they need no protocol: brokers
-   that see other participants for the time of a report exceed the limit by less than one a second each.
-   Under ``strict`` the books hold fractions as they are, and nothing is exceeded. Under max-min alone, of
-   limits of one unit, outside trees.
+   second the third of three brokers would have none for ever. A limit may have a fraction itself, such as
+   0.5/s. In both cases a broker's target is the whole part of its exact one, and the fraction is enforced
+   beside it. Whole parts are what is announced, raised and certified; all fractions together are what
+   these leave of the limit, so they need no protocol: brokers that see other participants for the time of
+   a report exceed the limit by less than one a second each. Under ``strict`` the books hold fractions as
+   they are, and nothing is exceeded. Under max-min alone, of limits of one unit, outside trees;
+   `fault_of_fractions` says so of a limit that has one.
 5. *Policy*: how much of the target may be in force now, given the limits that the others announce.
 
 Every sidecar computes this from the same facts, so equal views give equal splits.
@@ -57,6 +58,8 @@ from coordinator.core.usage.rows import UsageRow
 
 WHOLE_FROM: Final = 10
 """The level, per second and unit of weight, from which whole numbers are equal enough."""
+
+NO_FRACTION: Final = Fraction(0)
 
 WEIGHTS: Mapping[str, Callable[[Usage], int]] = {
     "equal": lambda usage: 1,  # noqa: ARG005  # every rule has the same signature
@@ -111,14 +114,25 @@ class Split(Question):
         water_level: the level at which brokers are limited; None if every broker gets all of its
             demand.
         binds: of a joint split of messages and bytes, the unit that is used up.
-        fractions: the part of its exact target, below 1, that each broker at a low level has beside the
-            whole one.
+        fraction: what the limit has beside its whole part.
+        fractions: the part of its exact target, below 1, that each broker has beside the whole one.
     """
 
     targets: Mapping[str, int]
     water_level: int | None
     binds: Unit | None = None
+    fraction: Fraction = NO_FRACTION
     fractions: Mapping[str, Fraction] = field(default_factory=dict)
+
+    @property
+    def exact_limit(self) -> Rate:
+        """Return the group's limit with its fraction, per second."""
+        return self.limit + self.fraction
+
+    @property
+    def exactly_shared(self) -> Rate:
+        """Return the sum that the participants share with the limit's fraction, per second."""
+        return self.shared + self.fraction
 
     def target_of(self, broker: str) -> int:
         """Return the rate that a member should hold."""
@@ -131,6 +145,11 @@ class Split(Question):
     def in_force_at(self, broker: str) -> int:
         """Return the local limit that a member announces to hold."""
         return self.in_force.get(broker, self.reserve)
+
+    def exactly_in_force_at(self, broker: str) -> Rate:
+        """Return the same with the fraction that a member enforces beside its target."""
+        local = self.in_force_at(broker)
+        return self.exact_target_of(broker) if local == self.target_of(broker) else local
 
     def held(self) -> int:
         """Return the sum of the limits that all members announce to hold."""
@@ -285,17 +304,46 @@ def _with_fractions(group: ResourceGroup, splits: dict[Dimension, Split]) -> dic
     """Return splits with exact targets where whole ones would be far from equal; see the head."""
     if group.entitled is not None or group.law != JOINT_LAW or len(splits) > 1:
         return splits
-    return {dimension: _exact(found) for dimension, found in splits.items()}
+    of_limits = dict(group.fractions)
+    return {
+        dimension: _exact(found, of_limits.get(dimension, NO_FRACTION))
+        for dimension, found in splits.items()
+    }
 
 
-def _exact(found: Split) -> Split:
+def _exact(found: Split, fraction: Fraction) -> Split:
     weight = sum(claim.weight for claim in found.claims.values())
-    if found.water_level is None or found.shared >= WHOLE_FROM * weight:
-        return found
-    parts = exact_parts(found.shared, found.claims)
+    is_small = found.water_level is not None and found.shared < WHOLE_FROM * weight
+    if not weight or not (is_small or fraction):
+        return replace(found, fraction=fraction) if fraction else found
+    parts = exact_parts(found.shared + fraction, found.claims)
     whole = {name: int(part) for name, part in parts.items()}
-    fractions = {name: part - whole[name] for name, part in parts.items() if part != whole[name]}
-    return replace(found, targets={**found.targets, **whole}, fractions=fractions)
+    fractions = {
+        name: Fraction(part) - whole[name] for name, part in parts.items() if part != whole[name]
+    }
+    return replace(found, targets=whole, fraction=fraction, fractions=fractions)
+
+
+def fault_of_fractions(group: ResourceGroup) -> str:
+    """Return why a group cannot have the fractions of its limits, and the fix; empty if it can."""
+    for dimension, _ in group.fractions:
+        field_name, other = dimension.value, _other_unit(dimension)
+        if dimension.unit is Unit.BYTES:
+            return f"{field_name}: must be whole; only limits of messages may have a fraction"
+        if group.law != JOINT_LAW:
+            return f"{field_name}: a fraction needs law {JOINT_LAW}, but law is {group.law}"
+        if group.parent:
+            return f"{field_name}: a fraction needs a group without a parent; use a whole number"
+        if group.limits.of(other) is not None:
+            return (
+                f"{field_name}: a fraction needs {other.value} -1; use a whole number, or lift that"
+            )
+    return ""
+
+
+def _other_unit(dimension: Dimension) -> Dimension:
+    messages, bytes_ = DIMENSIONS_OF[dimension.monitoring_class]
+    return bytes_ if dimension is messages else messages
 
 
 def _split_of(asked: Question, answer: Allocation, binds: Unit | None = None) -> Split:

@@ -103,23 +103,23 @@ def of_dimension(dimension: Dimension, parts: Parts) -> int:
     return parts[_INDEX[dimension]]
 
 
-def limit_of(parts: int, limit: int) -> int:
+def limit_of(parts: int, limit: Rate) -> int:
     """Return the local limit that equals this number of parts of a group's limit, per second."""
-    return parts * limit // TOTAL
+    return int(parts * limit // TOTAL)
 
 
-def fraction_of(parts: int, limit: int) -> Fraction:
+def fraction_of(parts: int, limit: Rate) -> Fraction:
     """Return what this number of parts is beside that local limit, below 1 per second."""
-    return Fraction(parts * limit % TOTAL, TOTAL)
+    return Fraction(parts * limit % TOTAL) / TOTAL
 
 
-def parts_for(rate: Rate, limit: int) -> int:
+def parts_for(rate: Rate, limit: Rate) -> int:
     """Return the fewest parts of a group's limit (> 0) that give a local limit of this rate."""
     return int(-(-rate * TOTAL // limit))
 
 
 def transfers(
-    limit: int, broker: str, targets: Mapping[str, Rate], holdings: Mapping[str, int]
+    limit: Rate, broker: str, targets: Mapping[str, Rate], holdings: Mapping[str, int]
 ) -> dict[str, int]:
     """Split a broker's surplus over its target among the members that are below theirs.
 
@@ -132,7 +132,7 @@ def transfers(
         targets: the law's target of every member, per second.
         holdings: the parts of the members whose holding is known, the giver's included.
     """
-    if limit == 0:
+    if not limit:
         return {}
     over = {name: held - parts_for(targets[name], limit) for name, held in holdings.items()}
     if over[broker] <= 0:

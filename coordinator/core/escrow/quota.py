@@ -53,7 +53,7 @@ class Quotas:
         self,
         group: str,
         dimension: Dimension,
-        limit: int,
+        limit: Rate,
         own: int,
         members: Collection[str],
         now_ns: int,
@@ -75,7 +75,7 @@ class Quotas:
             return Quota(0, Binding.DEGRADED)
         held = self._escrow.holding(group)
         if held is None:
-            return Quota(min(own, limit), Binding.GATE)
+            return Quota(min(own, int(limit)), Binding.GATE)
         if not self._lease.holds(now_ns):
             return Quota(0, Binding.DEGRADED)
         rate = limit_of(of_dimension(dimension, held), limit)
@@ -92,7 +92,7 @@ class Quotas:
         self,
         group: str,
         dimension: Dimension,
-        limit: int,
+        limit: Rate,
         quota: Quota,
         targets: Mapping[str, Rate],
     ) -> int:

@@ -61,10 +61,12 @@ def check_tree(
     _check_settings(changed)
     if changed.name in below:
         _check_handling(changed)
+        _check_whole(changed)
     way = _way_up(changed, groups)
     if changed.parent:
         _check_parent(groups[changed.parent], attachments)
         _check_handling(groups[changed.parent])
+        _check_whole(groups[changed.parent])
     if len(way) - 1 + _height(changed.name, below) > MAX_DEPTH:
         raise _too_deep(changed)
     for dimension in Dimension:
@@ -129,6 +131,13 @@ def _check_handling(parent: ResourceGroup) -> None:
         raise TreeFault(
             f"onLimit: {parent.name} shares its limit and has no publishes of its own that could be "
             f"refused; send {HOLD}, and set it on its children"
+        )
+
+
+def _check_whole(parent: ResourceGroup) -> None:
+    for dimension, _ in parent.fractions:
+        raise TreeFault(
+            f"{dimension.value}: {parent.name} shares its limit in whole numbers; use a whole limit"
         )
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import Dimension, Fractions, Rates, exact_rate
+from coordinator.core.model import AnyRates, Dimension
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import BURST_NS, DEBT_NS, MeteredBucket, MeteredLimiter
@@ -146,10 +146,9 @@ class DispatchLimiter(MeteredLimiter):
 
     def set_limits(
         self,
-        limits: Rates,
+        limits: AnyRates,
         now_ns: int,
         lease: GateLease | None = None,
-        fractions: Fractions = (),
     ) -> None:
         """Limit to these rates from now on; balances and promises are kept.
 
@@ -157,12 +156,12 @@ class DispatchLimiter(MeteredLimiter):
         """
         self._refresh(now_ns)
         self._lease = lease
-        self._limits, self._fractions = limits, fractions
+        self._limits = limits
         for unit, dimension, total in (
             (self._messages, Dimension.DISPATCH_MESSAGES, self.counter.messages),
             (self._bytes, Dimension.DISPATCH_BYTES, self.counter.bytes),
         ):
-            rate = exact_rate(limits, dimension, fractions)
+            rate = limits.of(dimension)
             credit_ns = self.handling.burst_ns
             unit.meter.set_rate(rate, unit.taken(total), self._burst_ns, now_ns, credit_ns)
         self._look_at_lease(now_ns)

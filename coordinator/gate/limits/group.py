@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coordinator.core.handling import Handling
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import Fractions, MonitoringClass, Rates, Traffic
+from coordinator.core.model import AnyRates, MonitoringClass, Traffic
 from coordinator.gate.limits.counters import GateListener, TrafficCounter
 from coordinator.gate.limits.dispatch import DispatchLimiter
 from coordinator.gate.limits.lease import GateLease
@@ -71,11 +71,10 @@ class Group:
 
     def set_limits(
         self,
-        limits: Rates,
+        limits: AnyRates,
         now_ns: int,
         lease: GateLease | None = None,
-        fractions: Fractions = (),
     ) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
-        self.publish_limiter.set_limits(limits, now_ns, lease, fractions)
-        self.dispatch_limiter.set_limits(limits, now_ns, lease, fractions)
+        self.publish_limiter.set_limits(limits, now_ns, lease)
+        self.dispatch_limiter.set_limits(limits, now_ns, lease)

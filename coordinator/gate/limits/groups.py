@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.model import (
+    AnyRates,
     Attachments,
-    Fractions,
     MonitoringClass,
     NamespaceKey,
     Rates,
@@ -119,11 +119,10 @@ class GroupTable:
     def set_limits(
         self,
         name: str,
-        limits: Rates,
+        limits: AnyRates,
         now_ns: int,
         *,
         leased: bool = False,
-        fractions: Fractions = (),
     ) -> Group:
         """Limit a group from now on, by a leased limit until the lease ends; return the group."""
         self._limited.add(name)
@@ -131,7 +130,7 @@ class GroupTable:
         if leased:
             self._leased.add(name)
         group = self.group(name)
-        group.set_limits(limits, now_ns, self._lease if leased else None, fractions)
+        group.set_limits(limits, now_ns, self._lease if leased else None)
         return group
 
     def set_handling(self, name: str, handling: Handling, now_ns: int) -> Group | None:

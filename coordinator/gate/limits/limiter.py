@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import Dimension, Fractions, Rates, exact_rate
+from coordinator.core.model import AnyRates, Dimension
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import (
@@ -60,20 +60,19 @@ class PublishLimiter(MeteredLimiter):
 
     def set_limits(
         self,
-        limits: Rates,
+        limits: AnyRates,
         now_ns: int,
         lease: GateLease | None = None,
-        fractions: Fractions = (),
     ) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
         self._refresh(now_ns)
         self._lease = lease
-        self._limits, self._fractions = limits, fractions
+        self._limits = limits
         for meter, dimension, total in (
             (self._messages, Dimension.PUBLISH_MESSAGES, self.counter.messages),
             (self._bytes, Dimension.PUBLISH_BYTES, self.counter.bytes),
         ):
-            rate = exact_rate(limits, dimension, fractions)
+            rate = limits.of(dimension)
             meter.set_rate(rate, total, self._burst_ns, now_ns, self.handling.burst_ns)
         self._look_at_lease(now_ns)
 

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
-from coordinator.core.model import NANOS_PER_SECOND, Fractions, Rate, Rates
+from coordinator.core.model import NANOS_PER_SECOND, AnyRates, Rate, Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -203,7 +203,7 @@ class MeteredLimiter(ABC):
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_fractions", "_lease", "_limits", "contended", "counter", "debtor",
+        "_as_of_ns", "_burst_ns", "_lease", "_limits", "contended", "counter", "debtor",
         "handling", "idle_since_ns", "reason", "service_ns",
     )  # fmt: skip
 
@@ -218,8 +218,7 @@ class MeteredLimiter(ABC):
         self.reason = reason
         self._burst_ns = burst_ns
         self._lease: GateLease | None = None
-        self._limits = Rates()
-        self._fractions: Fractions = ()
+        self._limits: AnyRates = Rates()
         #: The credit that is saved up, and when publishes are refused.
         self.handling = DEFAULT_HANDLING
         #: Who took much of the limit in advance, the last time.
@@ -240,15 +239,14 @@ class MeteredLimiter(ABC):
     def set_handling(self, handling: Handling, now_ns: int) -> None:
         """Handle traffic in this way from now on; limits and balances are kept."""
         self.handling = handling
-        self.set_limits(self._limits, now_ns, self._lease, self._fractions)
+        self.set_limits(self._limits, now_ns, self._lease)
 
     @abstractmethod
     def set_limits(
         self,
-        limits: Rates,
+        limits: AnyRates,
         now_ns: int,
         lease: GateLease | None = None,
-        fractions: Fractions = (),
     ) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
 

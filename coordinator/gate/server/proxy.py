@@ -18,8 +18,8 @@ from coordinator.backlog.rules.guard import Block
 from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.handling import Handling
 from coordinator.core.model import (
+    AnyRates,
     Attachments,
-    Fractions,
     NamespaceTraffic,
     Rates,
     Traffic,
@@ -202,12 +202,10 @@ class Gate:
         self._wake_timer.cancel()
         await self._connections.close()
 
-    def set_limits(
-        self, group: str, limits: Rates, *, leased: bool = False, fractions: Fractions = ()
-    ) -> None:
+    def set_limits(self, group: str, limits: AnyRates, *, leased: bool = False) -> None:
         """Enforce these limits for a group from now on, leased ones until the end of the lease."""
         with self._serving_change(group) as now_ns:
-            self._groups.set_limits(group, limits, now_ns, leased=leased, fractions=fractions)
+            self._groups.set_limits(group, limits, now_ns, leased=leased)
 
     def set_handling(self, group: str, handling: Handling) -> None:
         """Handle a group's traffic below and above its limits in this way from now on."""

@@ -36,6 +36,9 @@ from typing import (
     get_type_hints,
 )
 
+from coordinator.core.model import Rate
+from coordinator.core.rates import number_of, rate_of
+
 T = TypeVar("T")
 
 UNLIMITED: Final = -1
@@ -46,6 +49,10 @@ _answers: Final[dict[str, type]] = {}
 _SUFFIXES: Final = {"_ns": "_millis", "_permille": "_share"}
 
 
+Number = int | float
+"""A number of JSON."""
+
+
 def to_wire(rate: int | None) -> int:
     """Return a rate as Pulsar writes it."""
     return UNLIMITED if rate is None else rate
@@ -54,6 +61,21 @@ def to_wire(rate: int | None) -> int:
 def from_wire(rate: int) -> int | None:
     """Return a rate as the code has it."""
     return None if rate == UNLIMITED else rate
+
+
+def exact_to_wire(rate: Rate | None) -> Number:
+    """Return a rate that may have a fraction as Pulsar writes it, to a thousandth."""
+    return UNLIMITED if rate is None else number_of(rate)
+
+
+def exact_from_wire(rate: Number) -> Rate | None:
+    """Return the same as the code has it; raises ValueError if it is no rate."""
+    if rate == UNLIMITED:
+        return None
+    found = rate_of(rate)
+    if found is None:
+        raise ValueError(f"{rate} is no rate")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +103,10 @@ class Wire:
 
 
 Limit = Annotated[int | None, Wire(to_wire, from_wire, int)]
-"""A rate per second; -1 on the wire is not limited."""
+"""A whole rate per second; -1 on the wire is not limited."""
+
+ExactLimit = Annotated[Rate | None, Wire(exact_to_wire, exact_from_wire, Number)]
+"""A rate per second that may have a fraction; -1 on the wire is not limited."""
 
 Age = Annotated[int, Wire(lambda ns: ns // NANOS_PER_MILLI, lambda ms: ms * NANOS_PER_MILLI, int)]
 """A time in nanoseconds, in whole milliseconds on the wire."""
@@ -212,4 +237,8 @@ def _written(value: Any, form: Any) -> Any:
 
 
 def _without_none(form: Any) -> Any:
-    return get_args(form)[0] if get_origin(form) in (Union, UnionType) else form
+    """Return the form of a value that is present; that of a `Number` is float, which takes both."""
+    if get_origin(form) not in (Union, UnionType):
+        return form
+    (*_, last) = (each for each in get_args(form) if each is not NoneType)
+    return last

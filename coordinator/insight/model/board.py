@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import NamedTuple
+from fractions import Fraction
+from math import ceil
+from typing import Final, NamedTuple
 
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, LimitKey
+from coordinator.core.model import Dimension, LimitKey, Rate
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage.rows import UsageRow
 from coordinator.insight.model.series import SampleSeries, SeriesView
@@ -26,6 +28,7 @@ MAX_CELLS = 1_000_000
 """Columns times samples; a cell takes 16 bytes."""
 
 _MIN_SAMPLES = 10
+_LEAST_LIMIT: Final = Fraction(1, 1_000)
 _NO_BROKERS: Mapping[str, tuple[int, int]] = {}
 
 
@@ -41,7 +44,7 @@ class DimensionRow:
         residual_permille: distance from being settled (settling.py); None if it is unknown.
     """
 
-    limit: int
+    limit: Rate
     admitted: int
     participants: int
     throttled: tuple[str, ...]
@@ -50,7 +53,7 @@ class DimensionRow:
     @property
     def used_permille(self) -> int:
         """Return the used part of the limit, in thousandths."""
-        return self.admitted * 1000 // max(1, self.limit)
+        return int(self.admitted * 1000 // max(_LEAST_LIMIT, self.limit))
 
 
 class GroupRow(NamedTuple):
@@ -129,7 +132,7 @@ class Board:
         dimensions = {
             dimension: self._sample_dimension(state, name, dimension, limit, now_ns)
             for dimension in Dimension
-            if (limit := group.limits.of(dimension)) is not None
+            if (limit := group.exact_limits.of(dimension)) is not None
         }
         for dimension in Dimension:
             if dimension not in dimensions:
@@ -159,7 +162,7 @@ class Board:
         row = self._rows[name] = self._rows[name]._replace(sampled_ns=now_ns)
         for dimension, figures in row.dimensions.items():
             series = self._series[name, dimension]
-            series.add(now_ns, figures.limit, _NO_BROKERS, self._kept_samples)
+            series.add(now_ns, ceil(figures.limit), _NO_BROKERS, self._kept_samples)
 
     def series(self, group: str, dimension: Dimension, after: int = -1) -> SeriesView:
         """Return the samples of a group after a certain one; none when the dimension is not limited."""
@@ -170,19 +173,19 @@ class Board:
         return self._series.get((group, dimension), SampleSeries()).totals(count)
 
     def _sample_dimension(
-        self, state: CoordinatorState, name: str, dimension: Dimension, limit: int, now_ns: int
+        self, state: CoordinatorState, name: str, dimension: Dimension, limit: Rate, now_ns: int
     ) -> DimensionRow:
         rows = state.usage.rows(name, dimension.monitoring_class)
         decision = state.decider.decisions.get((name, dimension))
-        own = state.settings.broker
+        own, whole = state.settings.broker, ceil(limit)
         sampled = {
-            broker: (row.rate_of(dimension), _local_limit(row, dimension, limit))
+            broker: (row.rate_of(dimension), _local_limit(row, dimension, whole))
             for broker, row in rows.items()
         }
         if own in sampled and decision is not None and decision.local_limit is not None:
             sampled[own] = (sampled[own][0], decision.local_limit)
         series = self._series.setdefault((name, dimension), SampleSeries())
-        series.add(now_ns, limit, sampled, self._kept_samples)
+        series.add(now_ns, whole, sampled, self._kept_samples)
         waited = state.settings.throttled_permille
         return DimensionRow(
             limit=limit,

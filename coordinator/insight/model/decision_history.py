@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.splitting import Binding
 from coordinator.core.decisions import Decision
-from coordinator.core.model import Dimension, LimitKey
+from coordinator.core.model import Dimension, LimitKey, Rate
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import explain
@@ -130,8 +130,8 @@ class _Outline:
     """The fields in which two decisions can differ, found without asking the law."""
 
     binding: Binding
-    cluster_limit: int | None
-    local_limit: int | None
+    cluster_limit: Rate | None
+    local_limit: Rate | None
     participants: int | None
 
     @classmethod
@@ -140,8 +140,8 @@ class _Outline:
         group, dimension = key
         return cls(
             decision.binding,
-            (state.groups or {})[group].limits.of(dimension),
-            decision.local_limit,
+            (state.groups or {})[group].exact_limits.of(dimension),
+            decision.exact_limit,
             None if decision.split is None else len(decision.split.claims),
         )
 

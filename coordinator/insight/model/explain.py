@@ -17,14 +17,15 @@ from coordinator.core.model import (
     NANOS_PER_SECOND,
     Dimension,
     MonitoringClass,
+    Rate,
     Rates,
     ResourceGroup,
     Unit,
+    rates_of,
 )
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.sentences import (
     capped_sentence,
-    fraction_sentence,
     observed_sentence,
     sentence_of,
     units_sentence,
@@ -93,7 +94,7 @@ def group_view(state: CoordinatorState, name: str, now_ns: int) -> GroupView:
         raise UnknownGroup(name)
     return GroupView(
         group=name,
-        limits=group.limits,
+        limits=group.exact_limits,
         law=group.law,
         overshoot_policy=group.overshoot_policy,
         configuration_version=group.configuration_version,
@@ -174,7 +175,6 @@ def explain(
         else sentence_of(
             name, dimension, answer, subject, local, binding, state.degradations.all()
         ),
-        fraction_sentence(answer, subject, local),
         tree_sentence(state, name, dimension),
         _units_sentence(state, name, dimension, answer),
         capped_sentence(state.plausibility.capped.get((name, dimension), frozenset())),
@@ -183,9 +183,9 @@ def explain(
         group=name,
         dimension=dimension,
         broker=subject,
-        cluster_limit=limit,
+        cluster_limit=group.exact_limits.of(dimension),
         local_limit=local,
-        target=answer.target_of(subject) if answer is not None else None,
+        target=answer.exact_target_of(subject) if answer is not None else None,
         binding=binding.value,
         water_level=answer.water_level if answer is not None else None,
         decided_age_ns=now_ns - decision.decided_ns,
@@ -198,11 +198,11 @@ def explain(
 
 def _limit_of(
     decision: Decision, answer: Split | None, subject: str, own: str
-) -> tuple[int | None, Binding]:
+) -> tuple[Rate | None, Binding]:
     if subject == own or answer is None:
-        return decision.local_limit, decision.binding
-    local = answer.in_force_at(subject)
-    return local, answer.binding_of(subject, local)
+        return decision.exact_limit, decision.binding
+    binding = answer.binding_of(subject, answer.in_force_at(subject))
+    return answer.exactly_in_force_at(subject), binding
 
 
 def _units_sentence(
@@ -270,7 +270,7 @@ def _broker_row(state: CoordinatorState, name: str, broker: str, now_ns: int) ->
     return BrokerUsageView(
         broker=broker,
         admitted=Rates.from_mapping(admitted),
-        limits=Rates.from_mapping(
+        limits=rates_of(
             {dimension: _limit_in_force(state, name, broker, dimension) for dimension in Dimension}
         ),
         throttled_permille=throttled,
@@ -282,13 +282,17 @@ def _broker_row(state: CoordinatorState, name: str, broker: str, now_ns: int) ->
 
 def _limit_in_force(
     state: CoordinatorState, name: str, broker: str, dimension: Dimension
-) -> int | None:
+) -> Rate | None:
+    decision = state.decider.decisions.get((name, dimension))
     if broker == state.settings.broker:
-        return state.limits().get(name, Rates()).of(dimension)
+        return None if decision is None else decision.exact_limit
     row = state.usage.row(broker, name, dimension.monitoring_class)
     if row is not None:
-        return row.usage.limit_of(dimension.unit)
-    decision = state.decider.decisions.get((name, dimension))
+        announced = row.usage.limit_of(dimension.unit)
+        split = None if decision is None else decision.split
+        if announced is None or split is None or announced != split.target_of(broker):
+            return announced
+        return split.exact_target_of(broker)
     base = (state.groups or {})[name].base_of(dimension)
     if decision is None or base is None:
         return None

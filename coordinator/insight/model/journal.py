@@ -16,6 +16,7 @@ from enum import Enum
 from coordinator.core.events import Event, GroupsChanged, MembersChanged
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
+from coordinator.core.rates import in_digits
 from coordinator.core.state import CoordinatorState
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS
 from coordinator.insight.model.board import GroupRow
@@ -160,7 +161,7 @@ def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
     changes = [
         f"{dimension.value} {_shown(before, dimension)} → {_shown(after, dimension)}"
         for dimension in Dimension
-        if before.limits.of(dimension) != after.limits.of(dimension)
+        if before.exact_limits.of(dimension) != after.exact_limits.of(dimension)
     ]
     changes += [
         f"{field} {before.guarantees.of(dimension) or 0:,} → {after.guarantees.of(dimension) or 0:,}"
@@ -192,13 +193,13 @@ def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
 
 def _limits(group: ResourceGroup) -> str:
     limited = [
-        f"{dimension.value} {limit:,}"
+        f"{dimension.value} {in_digits(limit)}"
         for dimension in Dimension
-        if (limit := group.limits.of(dimension)) is not None
+        if (limit := group.exact_limits.of(dimension)) is not None
     ]
     return ", ".join(limited) or "nothing limited"
 
 
 def _shown(group: ResourceGroup, dimension: Dimension) -> str:
-    limit = group.limits.of(dimension)
-    return "unlimited" if limit is None else f"{limit:,}"
+    limit = group.exact_limits.of(dimension)
+    return "unlimited" if limit is None else in_digits(limit)

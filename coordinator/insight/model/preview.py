@@ -15,9 +15,9 @@ from typing import Self
 from coordinator.core.allocation.forest import Forest, resolve
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
-from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.model import Dimension, Rate, ResourceGroup
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.answer import Limit, answer
+from coordinator.insight.model.answer import ExactLimit, Limit, answer
 
 
 @answer
@@ -36,9 +36,9 @@ class DimensionPreview:
     """The effect of a change on one dimension, which is limited before or after it."""
 
     dimension: Dimension
-    limit_now: Limit
+    limit_now: ExactLimit
     """for the cluster, per second; -1 = not limited"""
-    limit_then: Limit
+    limit_then: ExactLimit
     """for the cluster, per second; -1 = not limited"""
     admitted: int
     """by all brokers now, per second"""
@@ -66,10 +66,10 @@ class _Definitions:
         }
         return type(self)(*resolve({**stored, changed.name: changed}.values()))
 
-    def limit(self, name: str, dimension: Dimension) -> int | None:
+    def limit(self, name: str, dimension: Dimension) -> Rate | None:
         """Return the most that a group may have, None if it does not exist or is not limited."""
         group = self.groups.get(name)
-        return None if group is None else group.limits.of(dimension)
+        return None if group is None else group.exact_limits.of(dimension)
 
     def leaves(self, name: str) -> tuple[str, ...]:
         """Return the groups whose traffic counts for a group."""

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Traffic, TrafficKey, Unit
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rate, Traffic, TrafficKey, Unit
+from coordinator.core.rates import in_digits
 from coordinator.insight.model.answer import answer
 
 MINUTE: Final = 60
@@ -32,14 +33,14 @@ class MinuteView:
     throttled_seconds: int
     """in how many of them clients waited"""
 
-    def sentence(self, limit: int | None) -> str:
+    def sentence(self, limit: Rate | None) -> str:
         """Return why clients waited below the limit; empty when none waited below it."""
         if limit is None or not self.throttled_seconds or self.average_per_second >= limit:
             return ""
         return (
             f"Clients waited in {self.throttled_seconds} of the last {self.seconds} s although the "
-            f"average of them, {self.average_per_second:,}/s, is below the {limit:,}/s: limits hold by "
-            f"the second, and in the busiest one {self.peak_second:,} passed."
+            f"average of them, {self.average_per_second:,}/s, is below the {in_digits(limit)}/s: limits "
+            f"hold by the second, and in the busiest one {self.peak_second:,} passed."
         )
 
 

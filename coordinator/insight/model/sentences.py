@@ -8,7 +8,8 @@ from coordinator.core.allocation.splitting import Binding, Split
 from coordinator.core.demand.observing import Excess
 from coordinator.core.handling import hold_warning, refuses
 from coordinator.core.lifecycle import Degradation
-from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Unit
+from coordinator.core.model import Dimension, MonitoringClass, Rate, ResourceGroup, Unit
+from coordinator.core.rates import in_digits
 
 
 def sentence_of(
@@ -16,7 +17,7 @@ def sentence_of(
     dimension: Dimension,
     answer: Split | None,
     subject: str,
-    local: int | None,
+    local: Rate | None,
     binding: Binding,
     degradations: Sequence[Degradation],
 ) -> str:
@@ -27,7 +28,7 @@ def sentence_of(
         dimension: the dimension.
         answer: the law's answer that the limit was decided from; None where nothing is limited.
         subject: the broker that holds the limit.
-        local: that limit, per second.
+        local: that limit with its fraction, per second.
         binding: the cause of the limit.
         degradations: those of this sidecar.
     """
@@ -37,13 +38,13 @@ def sentence_of(
         case Binding.LEVEL:
             sentence = (
                 f"{_cut(answer, dimension.unit)} cut at "
-                f"{_level(answer)}{_by_weight(answer, subject)}: {subject} gets {local:,}/s of the "
-                f"{answer.limit:,}/s."
+                f"{_level(answer)}{_by_weight(answer, subject)}: {subject} gets {in_digits(local)}/s "
+                f"of the {in_digits(answer.exact_limit)}/s."
             )
         case Binding.DEMAND:
             sentence = (
-                f"{subject} gets its demand and a part of the unused rest: {local:,}/s of the "
-                f"{answer.limit:,}/s."
+                f"{subject} gets its demand and a part of the unused rest: {in_digits(local)}/s of the "
+                f"{in_digits(answer.exact_limit)}/s."
             )
         case Binding.RESERVE:
             sentence = _reserve_sentence(name, dimension, answer, subject, local)
@@ -51,17 +52,8 @@ def sentence_of(
             sentence = _gate_sentence(answer, subject, local)
         case _:
             reasons = "; ".join(degradation.value for degradation in degradations)
-            sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
+            sentence = f"{subject} holds {in_digits(local)}/s: {reasons or 'it is not registered'}."
     return sentence
-
-
-def fraction_sentence(answer: Split | None, subject: str, local: int | None) -> str:
-    """Return that a broker has a fraction beside its whole limit; empty if it has none."""
-    fraction = None if answer is None or local is None else answer.fractions.get(subject)
-    if fraction is None or local is None:
-        return ""
-    exact = float(local + fraction)
-    return f"A limit this small is shared in fractions: {exact:.2f}/s pass at {subject}."
 
 
 def observed_sentence(group: ResourceGroup, dimension: Dimension, excess: Excess) -> str:
@@ -100,31 +92,31 @@ def handling_sentence(group: ResourceGroup, dimension: Dimension, refused: int) 
     return " ".join(told)
 
 
-def _gate_sentence(answer: Split, subject: str, local: int) -> str:
+def _gate_sentence(answer: Split, subject: str, local: Rate) -> str:
     held, target = answer.held(), answer.target_of(subject)
     if held + target - local > answer.limit:
         return (
-            f"{subject} is due {target:,}/s, but {held:,} of {answer.limit:,}/s are still held: it stays "
-            f"at {local:,}/s until the others have lowered themselves."
+            f"{subject} is due {target:,}/s, but {held:,} of {in_digits(answer.exact_limit)}/s are still "
+            f"held: it stays at {in_digits(local)}/s until the others have lowered themselves."
         )
     return (
         f"{subject} is due {target:,}/s and waits for the acknowledgements of all others: "
-        f"until then it stays at {local:,}/s."
+        f"until then it stays at {in_digits(local)}/s."
     )
 
 
 def _reserve_sentence(
-    name: str, dimension: Dimension, answer: Split, subject: str, local: int
+    name: str, dimension: Dimension, answer: Split, subject: str, local: Rate
 ) -> str:
     if subject in answer.claims:
         return (
             f"{subject} has just started and does not know yet what the others use: it holds "
-            f"its arrival reserve of {local:,}/s until every member has reported."
+            f"its arrival reserve of {in_digits(local)}/s until every member has reported."
         )
     publish = dimension.monitoring_class is MonitoringClass.PUBLISH
     who = "producers" if publish else "consumers"
     return (
-        f"{subject} has no {who} of {name}: it holds the arrival reserve of {local:,}/s, which "
+        f"{subject} has no {who} of {name}: it holds the arrival reserve of {in_digits(local)}/s, which "
         "serves the first one until the others have made room."
     )
 

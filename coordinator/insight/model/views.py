@@ -7,15 +7,32 @@ the clocks of other hosts do not matter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Annotated, Self
 
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import ENFORCE
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
+from coordinator.core.model import (
+    AnyRates,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    Unit,
+    rates_of,
+)
 from coordinator.core.usage.agreement import Matter
-from coordinator.insight.model.answer import Age, Limit, Permille, Wire, answer, from_wire, to_wire
+from coordinator.insight.model.answer import (
+    Age,
+    ExactLimit,
+    Limit,
+    Number,
+    Permille,
+    Wire,
+    answer,
+    exact_from_wire,
+    exact_to_wire,
+)
 from coordinator.insight.model.seconds import MinuteView
 
 
@@ -23,27 +40,28 @@ from coordinator.insight.model.seconds import MinuteView
 class RatesView:
     """Four rates per second; -1 = not limited."""
 
-    publish_rate_in_msgs: int
-    publish_rate_in_bytes: int
-    dispatch_rate_in_msgs: int
-    dispatch_rate_in_bytes: int
+    publish_rate_in_msgs: Number
+    publish_rate_in_bytes: Number
+    dispatch_rate_in_msgs: Number
+    dispatch_rate_in_bytes: Number
 
     @classmethod
-    def limits(cls, rates: Rates) -> Self:
+    def limits(cls, rates: AnyRates) -> Self:
         """Write limits: None is -1."""
-        return cls(*map(to_wire, asdict(rates).values()))
+        return cls(*(exact_to_wire(rates.of(each)) for each in Dimension))
 
     @classmethod
     def measured(cls, rates: Rates) -> Self:
         """Write measured rates: a rate without a count is 0."""
-        return cls(*(rate or 0 for rate in asdict(rates).values()))
+        return cls(*(rates.of(each) or 0 for each in Dimension))
 
 
-def _rates(view: RatesView) -> Rates:
-    return Rates(*map(from_wire, astuple(view)))
+def _rates(view: RatesView) -> AnyRates:
+    rates = map(exact_from_wire, astuple(view))
+    return rates_of(dict(zip(Dimension, rates, strict=True)))
 
 
-Limits = Annotated[Rates, Wire(RatesView.limits, _rates, RatesView)]
+Limits = Annotated[AnyRates, Wire(RatesView.limits, _rates, RatesView)]
 Measured = Annotated[Rates, Wire(RatesView.measured, _rates, RatesView)]
 
 
@@ -109,7 +127,7 @@ class GroupView:
     """One group: its definition, and a row per broker that takes part."""
 
     group: str
-    limits: Rates
+    limits: AnyRates
     law: str
     overshoot_policy: str
     configuration_version: int
@@ -260,7 +278,7 @@ class WantView:
     """how many times it counts"""
     admitted: int
     """per second"""
-    limit: Limit
+    limit: ExactLimit
     """local limit in force, per second; -1 = not limited"""
     throttled_permille: Permille
     """part of its last round in which a client waited"""
@@ -313,11 +331,11 @@ class Explanation:
     group: str
     dimension: Dimension
     broker: str
-    cluster_limit: Limit
+    cluster_limit: ExactLimit
     """per second; -1 = not limited"""
-    local_limit: Limit
+    local_limit: ExactLimit
     """in force, per second; -1 = not limited"""
-    target: Limit
+    target: ExactLimit
     """where the local limit goes, per second; -1 = not limited"""
     binding: str
     """unlimited, level, demand, reserve, gate or degraded"""
@@ -357,11 +375,11 @@ class PastDecisionView:
     """grows with every decision that is kept"""
     age_ns: Age
     """since it was seen; it was in force until the next newer"""
-    cluster_limit: Limit
+    cluster_limit: ExactLimit
     """per second; -1 = not limited"""
-    local_limit: Limit
+    local_limit: ExactLimit
     """per second; -1 = not limited"""
-    target: Limit
+    target: ExactLimit
     """where the local limit went, per second; -1 = not limited"""
     binding: str
     participants: int

@@ -36,7 +36,7 @@ def beyond_brokers(
         topic_policies: whether topics may have policies, which hold dispatch.
     """
     for name, group in groups.items():
-        limits = group.limits
+        limits = group.limits_rounded_up
         dispatch = [
             each for each in (limits.dispatch_messages, limits.dispatch_bytes) if each is not None
         ]

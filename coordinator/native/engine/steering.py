@@ -26,14 +26,13 @@ from typing import Final
 
 from coordinator.core.model import (
     NANOS_PER_SECOND,
+    AnyRates,
     Attachments,
     Dimension,
-    Fractions,
     NamespaceTraffic,
     Rate,
     Rates,
     Traffic,
-    exact_rate,
 )
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.early import EarlyTopics
@@ -108,8 +107,7 @@ class Steering:
         self.early = EarlyTopics()
         #: When the broker was last seen to start.
         self._broker_started_ns = 0
-        self._limits: dict[str, Rates] = {}
-        self._fractions: dict[str, Fractions] = {}
+        self._limits: dict[str, AnyRates] = {}
         self.homes = Homes(cluster_group)
         #: The native group of each set of groups, and those of namespaces, which Pulsar has records of.
         self.by_set: dict[GroupSet, NativeGroup] = {}
@@ -143,14 +141,13 @@ class Steering:
         self._started_ns = now_ns
         self._inherited = self.homes.attached
 
-    def set_limits(self, group: str, limits: Rates, fractions: Fractions = ()) -> None:
-        """Take a group's local limits and their fractions, from now on."""
-        self._limits[group], self._fractions[group] = limits, fractions
+    def set_limits(self, group: str, limits: AnyRates) -> None:
+        """Take a group's local limits from now on."""
+        self._limits[group] = limits
 
     def remove_limits(self, group: str) -> None:
         """Remove a group's local limits."""
         self._limits.pop(group, None)
-        self._fractions.pop(group, None)
 
     def set_whole(self, limits: Mapping[str, Rates], in_trees: Iterable[str] = ()) -> None:
         """Take the limits of all groups, of observed ones none, and which of them belong to trees."""
@@ -414,10 +411,7 @@ class Steering:
 
     def local(self, dimension: Dimension) -> dict[str, Rate]:
         """Return the local limits of one dimension, of the groups that have one."""
-        rates = {
-            group: exact_rate(limits, dimension, self._fractions[group])
-            for group, limits in self._limits.items()
-        }
+        rates = {group: limits.of(dimension) for group, limits in self._limits.items()}
         return {group: rate for group, rate in rates.items() if rate is not None}
 
     def _local_now(self, dimension: Dimension, now_ns: int) -> dict[str, int]:

@@ -22,8 +22,8 @@ from coordinator.core.allocation.forest import resolve
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.model import (
     NANOS_PER_SECOND,
+    AnyRates,
     Attachments,
-    Fractions,
     Member,
     NamespaceTraffic,
     Rates,
@@ -138,8 +138,7 @@ class NativeActuator(WithoutGate):
             poll_s,
         )
         self._polling.polled = self._dispatching.wanted.set
-        self._limits: dict[str, Rates] = {}
-        self._fractions: dict[str, Fractions] = {}
+        self._limits: dict[str, AnyRates] = {}
         self._leased: set[str] = set()
         self._lease_until_ns: int | None = None
         #: How much was told, how much of it is in entries that a broker has, and what waits for that.
@@ -173,7 +172,9 @@ class NativeActuator(WithoutGate):
         groups = {name: entry.group for name, entry in catalogue.groups.items()}
         self._upkeep.known = frozenset(groups)
         caps, forest = resolve(groups.values())
-        whole = {name: group.limits for name, group in caps.items() if not is_observed(group)}
+        whole = {
+            name: group.limits_rounded_up for name, group in caps.items() if not is_observed(group)
+        }
         self._steering.set_whole(whole, forest.root_of)
         self._groups = groups
         self._limit_subscriptions()
@@ -246,16 +247,9 @@ class NativeActuator(WithoutGate):
         """Call this when traffic passes or waits again after a `collect` that found none."""
         self._polling.resumed = resumed
 
-    def set_limits(
-        self,
-        group: str,
-        limits: Rates,
-        *,
-        leased: bool = False,
-        fractions: Fractions = (),
-    ) -> None:
+    def set_limits(self, group: str, limits: AnyRates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on, leased ones until the end of the lease."""
-        self._limits[group], self._fractions[group] = limits, fractions
+        self._limits[group] = limits
         self._leased.discard(group)
         if leased:
             self._leased.add(group)
@@ -271,7 +265,6 @@ class NativeActuator(WithoutGate):
     def remove_limits(self, group: str) -> None:
         """Remove this group's limits."""
         self._limits.pop(group, None)
-        self._fractions.pop(group, None)
         self._leased.discard(group)
         self._steering.remove_limits(group)
         self._tell()
@@ -469,8 +462,7 @@ class NativeActuator(WithoutGate):
         if group in self._leased and is_over:
             self._steering.set_limits(group, Rates(0, 0, 0, 0))
         else:
-            limits, fractions = self._limits.get(group, Rates()), self._fractions.get(group, ())
-            self._steering.set_limits(group, limits, fractions)
+            self._steering.set_limits(group, self._limits.get(group, Rates()))
 
     def _note(self, what: str, limit: object | None) -> None:
         if limit is None or limit == Rates():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.core.handling import Handling
-from coordinator.core.model import Attachments, Fractions, Rates, Traffic
+from coordinator.core.model import AnyRates, Attachments, Traffic
 from coordinator.core.topics import names_scalable
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import TrafficGate
@@ -23,18 +23,11 @@ class GateAndNative:
         self._gate = gate
         self._native = native
 
-    def set_limits(
-        self,
-        group: str,
-        limits: Rates,
-        *,
-        leased: bool = False,
-        fractions: Fractions = (),
-    ) -> None:
+    def set_limits(self, group: str, limits: AnyRates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on."""
-        self._gate.set_limits(group, limits, leased=leased, fractions=fractions)
+        self._gate.set_limits(group, limits, leased=leased)
         if not names_scalable(group):  # brokers cannot limit a topic by its segments
-            self._native.set_limits(group, limits, leased=leased, fractions=fractions)
+            self._native.set_limits(group, limits, leased=leased)
 
     def set_handling(self, group: str, handling: Handling) -> None:
         """Handle a group's traffic in this way from now on; only the gate can."""

@@ -57,7 +57,9 @@ class GivingBack:
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """Take all definitions and attachments."""
-        self._limits = {name: entry.group.limits for name, entry in catalogue.groups.items()}
+        self._limits = {
+            name: entry.group.limits_rounded_up for name, entry in catalogue.groups.items()
+        }
         self._attachments = catalogue.attachments
         self._catalogue.set()
 

@@ -10,7 +10,15 @@ import pytest
 from coordinator.core.demand.observing import OBSERVE, Observer
 from coordinator.core.events import GroupsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
-from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup, Traffic, Unit
+from coordinator.core.model import (
+    AnyRates,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    Unit,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.insight.model.explain import certificates, explain, group_view
 from tests.core.cluster import GROUP, SECOND_NS, STEP_NS, Cluster
@@ -152,7 +160,7 @@ def test_the_gate_hears_when_a_group_turns_from_observed_to_enforced() -> None:
     observed = GroupsChanged((cluster.group(),))
     enforced = GroupsChanged((replace(cluster.group(), enforcement="enforce"),))
 
-    def told(event: GroupsChanged) -> list[Rates]:
+    def told(event: GroupsChanged) -> list[AnyRates]:
         found = state.handle(event, cluster.now_ns)
         return [each.limits for each in found if isinstance(each, SetLocalLimits)]
 
@@ -173,7 +181,7 @@ def test_a_group_may_be_tried_on_the_traffic_of_another() -> None:
     view = group_view(cluster.states["b1"], "orders-next", cluster.now_ns)
 
     assert [row.participants for row in view.brokers] == [1, 1]
-    assert [row.limits.publish_messages for row in view.brokers] == [300, 300]
+    assert [row.limits.of(Dimension.PUBLISH_MESSAGES) for row in view.brokers] == [300, 300]
     assert 3_500 <= view.would_hold[PUBLISH].messages <= 5_000
     assert min(sum(step.values()) for step in cluster.admitted[-100:]) == 1_000
     assert "on the traffic of orders" in (

@@ -18,7 +18,7 @@ from coordinator.core.escrow.tree_quota import TreeQuotas
 from coordinator.core.events import GroupsChanged, ParticipantsChanged, TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.invariants import InvariantBroken
-from coordinator.core.model import MonitoringClass, Rates, ResourceGroup
+from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
 from tests.core.escrow.test_strict_model import STORIES, HostileWorld
 from tests.core.strict_world import FORMER, GROUP, Process, StrictWorld
 
@@ -73,7 +73,9 @@ class TreeWorld(StrictWorld):
             super()._carry_out(broker, instruction)
         elif instruction.group in LEAVES:
             super()._carry_out(broker, instruction)
-            self._gates[broker][instruction.group] = instruction.limits.publish_messages or 0
+            self._gates[broker][instruction.group] = int(
+                instruction.limits.of(Dimension.PUBLISH_MESSAGES) or 0
+            )
             self.check()  # a gate takes one limit up after the other
 
     def _groups(self) -> GroupsChanged:

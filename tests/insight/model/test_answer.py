@@ -126,7 +126,7 @@ LOAD = {"name": "b1", "ratio": 0.5, "number": 3, "busy": True, "peak": None}
         (Permille, "all", "str in place of float"),
         (Limits, [1, 2, 3, 4], "list in place of dict"),
         (Limits, dict.fromkeys(Dimension, "1"), "RatesView.*missing"),
-        (Limits, {dimension.value: "1" for dimension in Dimension}, "str in place of int"),
+        (Limits, {dimension.value: "1" for dimension in Dimension}, "str in place of float"),
     ],
 )
 def test_a_value_of_another_type_is_named_beside_the_type_it_should_have(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.events import GroupsChanged
-from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.model import Dimension, Rate, Rates, ResourceGroup
 from coordinator.insight.model import decision_history
 from coordinator.insight.model.decision_history import DecisionHistory
 from tests.core.cluster import GROUP, SECOND_NS, Cluster
@@ -30,7 +30,7 @@ class Watched:
             self.history.begin({GROUP})
             self.history.sampled(self.cluster.states["b1"], GROUP, self.cluster.now_ns)
 
-    def limits(self) -> list[int | None]:
+    def limits(self) -> list[Rate | None]:
         """The local limits that are kept, newest first."""
         kept = self.history.decisions(GROUP, MESSAGES)
         return [past.explanation.local_limit for past in kept]
@@ -63,11 +63,11 @@ def test_what_was_in_force_at_a_time_is_told_as_it_was_then(watched: Watched) ->
     assert then.cluster_limit == 3_000
     assert then.binding == "level"
     assert then.local_limit is not None
-    assert abs(then.local_limit - 1_500) < 50
+    assert 1_450 < then.local_limit < 1_550
     assert "of the 3,000/s" in then.sentence
     assert {want.broker for want in then.wants} == {"b1", "b2"}
     assert then.decided_age_ns > 30 * SECOND_NS
-    assert abs((watched.limits()[0] or 0) - 450) < 20
+    assert 430 < (watched.limits()[0] or 0) < 470
 
 
 def test_before_the_history_begins_nothing_is_known(watched: Watched) -> None:

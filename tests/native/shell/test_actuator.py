@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fractions import Fraction
 
 from coordinator.core.handling import handling_of
-from coordinator.core.model import Attachments, Dimension, Member, Rates, ResourceGroup
+from coordinator.core.model import Attachments, Dimension, ExactRates, Member, Rates, ResourceGroup
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
@@ -130,8 +130,8 @@ async def test_a_sidecar_that_has_just_started_lets_its_brokers_own_reports_stan
 def test_a_lease_that_is_extended_keeps_the_fraction_of_a_limit() -> None:
     """Two thirds a second are six in nine turns, and nothing once the lease is over."""
     world = World(behind_gate=True)
-    fractions = ((Dimension.PUBLISH_MESSAGES, Fraction(2, 3)),)
-    world.native.set_limits("g", Rates(publish_messages=0), leased=True, fractions=fractions)
+    two_thirds = ExactRates.from_mapping({Dimension.PUBLISH_MESSAGES: Fraction(2, 3)})
+    world.native.set_limits("g", two_thirds, leased=True)
 
     def parts(turns: int) -> list[int | None]:
         found = []

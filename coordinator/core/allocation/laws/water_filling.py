@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import TypeVar
 
 from coordinator.core.allocation.laws.claims import (
     RATIO_BITS,
@@ -22,6 +23,9 @@ from coordinator.core.allocation.laws.claims import (
     allocation,
     apportion,
 )
+from coordinator.core.model import Rate
+
+_R = TypeVar("_R", int, Fraction)
 
 
 def max_min(limit: int, claims: Mapping[str, Claim]) -> Allocation:
@@ -38,17 +42,16 @@ def max_min(limit: int, claims: Mapping[str, Claim]) -> Allocation:
     return Allocation({name: targets[name] + headroom[name] for name in claims}, water_level=None)
 
 
-def exact_parts(limit: int, claims: Mapping[str, Claim]) -> dict[str, Fraction]:
-    """Return the parts of those that are cut, unrounded; of 2, three that want more have 2/3 each."""
-    targets, remaining, weight_left = _filled(limit, claims)
-    return {
-        name: Fraction(remaining * claim.weight, weight_left)
-        for name, claim in claims.items()
-        if name not in targets
-    }
+def exact_parts(limit: Rate, claims: Mapping[str, Claim]) -> dict[str, Rate]:
+    """Return the same parts unrounded; of 2, three that want more have 2/3 each."""
+    targets, remaining, _ = _filled(Fraction(limit), claims)
+    sharing = claims.keys() - targets.keys() or claims.keys()
+    weight = sum(claims[name].weight for name in sharing)
+    shared = {name: remaining * claims[name].weight / weight for name in sharing}
+    return {name: targets.get(name, 0) + shared.get(name, 0) for name in claims}
 
 
-def _filled(limit: int, claims: Mapping[str, Claim]) -> tuple[dict[str, int], int, int]:
+def _filled(limit: _R, claims: Mapping[str, Claim]) -> tuple[dict[str, int], _R, int]:
     """Return the demands below the level, and what is left with the weight of all others."""
     targets: dict[str, int] = {}
     remaining = limit
