@@ -129,6 +129,17 @@ def test_what_a_closing_client_is_told_has_failed_is_never_published(
 
 
 @clients
+def test_what_a_client_that_closes_at_once_is_told_has_failed_is_never_published(
+    limited: Limited, client: Release
+) -> None:
+    """The same without a pause before the close, which Go's client may send before the messages."""
+    limited.play(client, "closing_at_once", limited)
+
+    assert limited.dropped <= SENT - limited.published
+    assert limited.messages == limited.published + 1
+
+
+@clients
 def test_what_is_held_of_a_killed_client_is_never_published(
     limited: Limited, client: Release, connect: Callable[[str], pulsar.Client], sidecars: Sidecars
 ) -> None:

@@ -22,12 +22,20 @@ def closing_held(app: Application) -> None:
 
 
 @scene
+def closing_at_once(app: Application) -> None:
+    close_while_held(app, lambda _, producer: producer.close(), held=False)
+
+
+@scene
 def client_closed_held(app: Application) -> None:
     close_while_held(app, lambda client, _: client.close())
 
 
 def close_while_held(
-    app: Application, close: Callable[[pulsar.Client, pulsar.Producer], None]
+    app: Application,
+    close: Callable[[pulsar.Client, pulsar.Producer], None],
+    *,
+    held: bool = True,
 ) -> None:
     """Close a producer of a topic that the caller has limited to one message per second.
 
@@ -45,7 +53,8 @@ def close_while_held(
 
     for number in range(_SENT):
         producer.send_async(str(number).encode(), lambda result, _, n=number: answer(n, result))
-    app.ask("held", topic)
+    if held:
+        app.ask("held", topic)
     began = time.monotonic()
     close(client, producer)
     expect(time.monotonic() - began < _PATIENCE_S / 2, "the close waits for what is held")
@@ -75,5 +84,5 @@ def named(client: pulsar.Client, topic: str) -> pulsar.Producer:
     )
 
 
-HELD = (closing_held.__name__, client_closed_held.__name__)
+HELD = ("closing_held", "closing_at_once", "client_closed_held")
 """The scenes, which need a caller that limits the topic."""

@@ -38,7 +38,8 @@ public final class ClientProgram {
     private static final int SOUGHT_S = 10;
 
     /** Scenes that take a minute, or a caller that limits the topic. */
-    private static final List<String> ONLY_BY_NAME = Arrays.asList("idle", "closing_held", "client_closed_held");
+    private static final List<String> ONLY_BY_NAME =
+        Arrays.asList("idle", "closing_held", "closing_at_once", "client_closed_held");
     /** Longer than a scene takes, unless a close waits for all that is held. */
     private static final int PATIENCE_S = 120;
 
@@ -78,8 +79,9 @@ public final class ClientProgram {
         scenes.put("short_names", this::shortNames);
         scenes.put("access_modes", this::accessModes);
         scenes.put("idle", this::idle);
-        scenes.put("closing_held", () -> closeWhileHeld((own, producer) -> producer.close()));
-        scenes.put("client_closed_held", () -> closeWhileHeld((own, producer) -> own.close()));
+        scenes.put("closing_held", () -> closeWhileHeld(true, (own, producer) -> producer.close()));
+        scenes.put("closing_at_once", () -> closeWhileHeld(false, (own, producer) -> producer.close()));
+        scenes.put("client_closed_held", () -> closeWhileHeld(true, (own, producer) -> own.close()));
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -667,9 +669,9 @@ public final class ClientProgram {
 
     /**
      * The caller has limited the topic to one message per second. `held` asks it to wait until the gate holds
-     * what it has not let pass, `lift` to lift the limit.
+     * what has not passed, `lift` to lift the limit.
      */
-    private void closeWhileHeld(Closing closing) throws Exception {
+    private void closeWhileHeld(boolean held, Closing closing) throws Exception {
         String topic = topic("held");
         PulsarClient own = patient();
         Producer<byte[]> producer = named(own, topic);
@@ -677,7 +679,9 @@ public final class ClientProgram {
         for (String number : numbers(0, 200)) {
             answers.add(producer.sendAsync(number.getBytes()));
         }
-        ask("held", topic);
+        if (held) {
+            ask("held", topic);
+        }
         long began = System.nanoTime();
         closing.close(own, producer);
         expect(System.nanoTime() - began < TimeUnit.SECONDS.toNanos(PATIENCE_S / 2), "the close waits");
