@@ -108,7 +108,7 @@ def run_scenes(
     launch: Launch,
     url: str,
     namespace: str,
-    requests: AdminRequests,
+    requests: Callable[[str], bool],
     log: Path,
     scenes: Sequence[str],
 ) -> list[Outcome]:

@@ -15,7 +15,7 @@ import pulsar
 import pytest
 
 from deploy.local.sidecars import BUS_NAMESPACE
-from tests.integration.told import sample
+from tests.integration.told import DROPPED, held, sample
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.cluster
 Connect = Callable[[str], pulsar.Client]
 Figure = Callable[[str, str], None]
 ADMITTED = "pulsar_quota_admitted_messages_total"
-DROPPED = "pulsar_quota_gate_dropped_frames_total"
 PUBLISH, DISPATCH = "publishRateInMsgs", "dispatchRateInMsgs"
 KINDS = {
     "Exclusive": (pulsar.ConsumerType.Exclusive, 1),
@@ -41,12 +40,6 @@ def limits(world: World, dimension: str = PUBLISH) -> list[int | float]:
 def come_to(world: World, *expected: int, dimension: str = PUBLISH) -> None:
     """Wait until the local limits are these."""
     eventually(lambda: limits(world, dimension) == list(expected), f"local limits {expected}")
-
-
-def held(world: World, name: str = "broker-1") -> int:
-    """The publishes that the gate of a broker holds."""
-    rows = world.get("/quota/v1/gate/connections?limit=200", at=name)
-    return sum(row["heldFrames"] for row in rows)
 
 
 @pytest.mark.shows(

@@ -7,6 +7,9 @@ import time
 
 from tests.integration.world import World, eventually
 
+DROPPED = "pulsar_quota_gate_dropped_frames_total"
+"""The series that counts held messages whose producer ended."""
+
 
 def wait_for_limit(world: World, name: str, limits: range) -> None:
     """Wait until a broker's local limit is one of these."""
@@ -32,6 +35,12 @@ def sample(world: World, name: str, series: str) -> float | None:
     text = world.http.get(f"{world.sidecars.admin_url(name)}/metrics").text
     found = [line for line in text.splitlines() if line.startswith(f"{series} ")]
     return float(found[0].rpartition(" ")[2]) if found else None
+
+
+def held(world: World, name: str = "broker-1") -> int:
+    """The publishes that the gate of a broker holds."""
+    rows = world.get("/quota/v1/gate/connections?limit=200", at=name)
+    return sum(row["heldFrames"] for row in rows)
 
 
 def conditions(world: World, name: str) -> set[tuple[str, str]]:

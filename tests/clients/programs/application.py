@@ -31,10 +31,10 @@ class Application:
         self.namespace = namespace
         self.client = self.connect()
 
-    def connect(self) -> pulsar.Client:
+    def connect(self, timeout_s: int = 20) -> pulsar.Client:
         """One more client."""
         logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn)
-        return pulsar.Client(self.url, logger=logger, operation_timeout_seconds=20)
+        return pulsar.Client(self.url, logger=logger, operation_timeout_seconds=timeout_s)
 
     def topic(self, name: str, domain: str = "persistent") -> str:
         """A topic's full name."""
@@ -55,9 +55,9 @@ class Application:
             topic, name, consumer_type=getattr(pulsar.ConsumerType, kind), **options
         )
 
-    def unload(self, topic: str) -> None:
-        """Have the broker close everything on a topic."""
-        print(f"unload {topic}", flush=True)
+    def ask(self, request: str, topic: str) -> None:
+        """Have the caller do something with a topic, such as `unload` it, and wait until it is done."""
+        print(f"{request} {topic}", flush=True)
         sys.stdin.readline()
 
 

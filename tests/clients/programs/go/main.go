@@ -1,14 +1,15 @@
 // What a Pulsar application does, with the Go client.
 //
-// Arguments: service URL, namespace, and the scenes to run (all but `idle` if none is named). Topic
-// `parts` of the namespace has three partitions. One line of JSON per scene goes to standard output; a
-// line `unload TOPIC` asks the caller to unload a topic and to answer with a line.
+// Arguments: service URL, namespace, and the scenes to run (all but those of `onlyByName` if none is
+// named). Topic `parts` of the namespace has three partitions. One line of JSON per scene goes to standard
+// output; a line such as `unload TOPIC` asks the caller to unload a topic and to answer with a line.
 package main
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,12 +43,18 @@ var scenes = []scene{
 	{"queues", queues}, {"unloaded", unloaded}, {"closing", closing}, {"many", many},
 	{"schemas", schemas}, {"several_topics", severalTopics}, {"table_view", tableView},
 	{"dead_letter", deadLetter}, {"non_persistent", nonPersistent}, {"short_names", shortNames},
-	{"access_modes", accessModes}, {"idle", idle},
+	{"access_modes", accessModes}, {"idle", idle}, {"closing_held", closingHeld},
+	{"closing_at_once", closingAtOnce}, {"client_closed_held", clientClosedHeld},
+}
+
+// Scenes that take a minute, or a caller that limits the topic.
+var onlyByName = map[string]bool{
+	"idle": true, "closing_held": true, "closing_at_once": true, "client_closed_held": true,
 }
 
 func main() {
 	app := &application{url: os.Args[1], namespace: os.Args[2], answers: bufio.NewReader(os.Stdin)}
-	app.client = app.connect()
+	app.client = app.connect(20 * time.Second)
 	wanted := map[string]bool{}
 	unwanted := map[string]bool{}
 	for _, name := range os.Args[3:] {
@@ -58,7 +65,7 @@ func main() {
 		}
 	}
 	for _, each := range scenes {
-		if len(wanted) == 0 && each.name == "idle" || len(wanted) > 0 && !wanted[each.name] || unwanted[each.name] {
+		if len(wanted) == 0 && onlyByName[each.name] || len(wanted) > 0 && !wanted[each.name] || unwanted[each.name] {
 			continue
 		}
 		app.report(each)
@@ -84,11 +91,11 @@ func (app *application) report(each scene) {
 	fmt.Println(string(line))
 }
 
-func (app *application) connect() pulsar.Client {
+func (app *application) connect(operationTimeout time.Duration) pulsar.Client {
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
 	client, err := pulsar.NewClient(pulsar.ClientOptions{
-		URL: app.url, OperationTimeout: 20 * time.Second, Logger: plog.NewLoggerWithLogrus(quiet),
+		URL: app.url, OperationTimeout: operationTimeout, Logger: plog.NewLoggerWithLogrus(quiet),
 	})
 	must(err)
 	return client
@@ -175,12 +182,20 @@ func receive(consumer pulsar.Consumer, count int) []string {
 	return received
 }
 
-func same(received []string, first, count int) {
+func numbers(first, count int) []string {
 	numbers := []string{}
 	for number := first; number < first+count; number++ {
 		numbers = append(numbers, strconv.Itoa(number))
 	}
-	expect(fmt.Sprint(received) == fmt.Sprint(numbers), fmt.Sprintf("%v instead of %v", received, numbers))
+	return numbers
+}
+
+func equal(received, expected []string) {
+	expect(fmt.Sprint(received) == fmt.Sprint(expected), fmt.Sprintf("%v instead of %v", received, expected))
+}
+
+func same(received []string, first, count int) {
+	equal(received, numbers(first, count))
 }
 
 func sameSet(received []string, count int) {
@@ -192,8 +207,8 @@ func sameSet(received []string, count int) {
 	same(received, 0, count)
 }
 
-func (app *application) unload(topic string) {
-	fmt.Println("unload " + topic)
+func (app *application) ask(request, topic string) {
+	fmt.Println(request + " " + topic)
 	_, err := app.answers.ReadString('\n')
 	must(err)
 }
@@ -446,7 +461,7 @@ func unloaded(app *application) {
 			time.Sleep(time.Millisecond)
 		}
 		if turn < 2 {
-			app.unload(topic)
+			app.ask("unload", topic)
 		}
 	}
 	group.Wait()
@@ -469,7 +484,7 @@ func unloaded(app *application) {
 func closing(app *application) {
 	topic := app.topic("closing")
 	own := &application{url: app.url, namespace: app.namespace}
-	own.client = own.connect()
+	own.client = own.connect(20 * time.Second)
 	consumer := own.subscribe(topic, "s", pulsar.Exclusive)
 	first, second := own.unbatched(topic), own.unbatched(topic)
 	ignore := func(pulsar.MessageID, *pulsar.ProducerMessage, error) {}
@@ -643,4 +658,70 @@ func idle(app *application) {
 	same(receive(consumer, 5), 0, 5)
 	producer.Close()
 	consumer.Close()
+}
+
+// Longer than a scene takes, unless a close waits for all that is held.
+const patience = 120 * time.Second
+
+func closingHeld(app *application) {
+	closeWhileHeld(app, true, func(_ pulsar.Client, producer pulsar.Producer) { producer.Close() })
+}
+
+func closingAtOnce(app *application) {
+	closeWhileHeld(app, false, func(_ pulsar.Client, producer pulsar.Producer) { producer.Close() })
+}
+
+func clientClosedHeld(app *application) {
+	closeWhileHeld(app, true, func(client pulsar.Client, _ pulsar.Producer) { client.Close() })
+}
+
+// The caller has limited the topic to one message per second. `held` asks it to wait until the gate holds
+// what has not passed, `lift` to lift the limit. A client that closes at once may not have sent all, and
+// then gives some messages no answer.
+func closeWhileHeld(app *application, held bool, closes func(pulsar.Client, pulsar.Producer)) {
+	topic := app.topic("held")
+	client := app.connect(patience)
+	producer := app.named(client, topic)
+	var lock sync.Mutex
+	acknowledged, failed := []string{}, 0
+	for _, number := range numbers(0, 200) {
+		message := &pulsar.ProducerMessage{Payload: []byte(number)}
+		producer.SendAsync(context.Background(), message,
+			func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+				lock.Lock()
+				defer lock.Unlock()
+				if err == nil {
+					acknowledged = append(acknowledged, number)
+				} else if errors.Is(err, pulsar.ErrProducerClosed) {
+					failed++
+				}
+			})
+	}
+	if held {
+		app.ask("held", topic)
+	}
+	began := time.Now()
+	closes(client, producer)
+	expect(time.Since(began) < patience/2, "the close waits for what is held")
+	next := app.connect(patience)
+	again := app.named(next, topic)
+	app.ask("lift", topic)
+	_, err := again.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("last")})
+	must(err)
+	next.Close()
+	client.Close()
+	lock.Lock()
+	defer lock.Unlock()
+	expect(!held || len(acknowledged)+failed == 200, fmt.Sprint("failed as closed: ", failed))
+	consumer := app.subscribe(topic, "s", pulsar.Exclusive)
+	equal(receive(consumer, len(acknowledged)+1), append(acknowledged, "last"))
+	consumer.Close()
+}
+
+func (app *application) named(client pulsar.Client, topic string) pulsar.Producer {
+	producer, err := client.CreateProducer(pulsar.ProducerOptions{
+		Topic: topic, Name: "orders", DisableBatching: true, SendTimeout: patience,
+	})
+	must(err)
+	return producer
 }

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.pulsar.client.api.*;
@@ -16,13 +17,17 @@ import org.apache.pulsar.client.api.*;
 /**
  * What a Pulsar application does, with the Java client of any release from 2.8 on.
  *
- * <p>Arguments: service URL, namespace, and the scenes to run (all but `idle` if none is named). Topic
- * `parts` of the namespace has three partitions. One line of JSON per scene goes to standard output; a
- * line `unload TOPIC` asks the caller to unload a topic and to answer with a line.
+ * <p>Arguments: service URL, namespace, and the scenes to run (all but those of ONLY_BY_NAME if none is
+ * named). Topic `parts` of the namespace has three partitions. One line of JSON per scene goes to standard
+ * output; a line such as `unload TOPIC` asks the caller to unload a topic and to answer with a line.
  */
 public final class ClientProgram {
     private interface Scene {
         void run() throws Exception;
+    }
+
+    private interface Closing {
+        void close(PulsarClient client, Producer<byte[]> producer) throws Exception;
     }
 
     private static final int TIMEOUT_S = 30;
@@ -31,6 +36,12 @@ public final class ClientProgram {
      * gate or without (apache/pulsar#10671): it has to seek once more.
      */
     private static final int SOUGHT_S = 10;
+
+    /** Scenes that take a minute, or a caller that limits the topic. */
+    private static final List<String> ONLY_BY_NAME =
+        Arrays.asList("idle", "closing_held", "closing_at_once", "client_closed_held");
+    /** Longer than a scene takes, unless a close waits for all that is held. */
+    private static final int PATIENCE_S = 120;
 
     private final String url;
     private final String namespace;
@@ -41,7 +52,7 @@ public final class ClientProgram {
     private ClientProgram(String url, String namespace) throws Exception {
         this.url = url;
         this.namespace = namespace;
-        this.client = connect(false);
+        this.client = connecting().build();
         scenes.put("plain", this::plain);
         scenes.put("partitioned", this::partitioned);
         scenes.put("batched", this::batched);
@@ -68,6 +79,9 @@ public final class ClientProgram {
         scenes.put("short_names", this::shortNames);
         scenes.put("access_modes", this::accessModes);
         scenes.put("idle", this::idle);
+        scenes.put("closing_held", () -> closeWhileHeld(true, (own, producer) -> producer.close()));
+        scenes.put("closing_at_once", () -> closeWhileHeld(false, (own, producer) -> producer.close()));
+        scenes.put("client_closed_held", () -> closeWhileHeld(true, (own, producer) -> own.close()));
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -77,7 +91,7 @@ public final class ClientProgram {
         wanted.removeIf(name -> name.startsWith("-"));
         if (wanted.isEmpty()) {
             wanted.addAll(program.scenes.keySet());
-            wanted.remove("idle");
+            wanted.removeAll(ONLY_BY_NAME);
         }
         wanted.removeIf(name -> named.contains("-" + name));
         for (String name : wanted) {
@@ -113,12 +127,8 @@ public final class ClientProgram {
         System.out.flush();
     }
 
-    private PulsarClient connect(boolean transactions) throws Exception {
-        ClientBuilder builder = PulsarClient.builder().serviceUrl(url).operationTimeout(20, TimeUnit.SECONDS);
-        if (transactions) {
-            builder.enableTransaction(true);
-        }
-        return builder.build();
+    private ClientBuilder connecting() {
+        return PulsarClient.builder().serviceUrl(url).operationTimeout(20, TimeUnit.SECONDS);
     }
 
     private String topic(String name) {
@@ -195,8 +205,8 @@ public final class ClientProgram {
         return copy;
     }
 
-    private void unload(String topic) throws Exception {
-        System.out.println("unload " + topic);
+    private void ask(String request, String topic) throws Exception {
+        System.out.println(request + " " + topic);
         System.out.flush();
         answers.readLine();
     }
@@ -458,7 +468,7 @@ public final class ClientProgram {
                 Thread.sleep(1);
             }
             if (turn < 2) {
-                unload(topic);
+                ask("unload", topic);
             }
         }
         for (CompletableFuture<MessageId> answer : sent.values()) {
@@ -478,7 +488,7 @@ public final class ClientProgram {
     }
 
     private void closing() throws Exception {
-        PulsarClient own = connect(false);
+        PulsarClient own = connecting().build();
         Consumer<byte[]> consumer = own.newConsumer().topic(topic("closing")).subscriptionName("s")
             .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).subscribe();
         Producer<byte[]> first = own.newProducer().topic(topic("closing")).create();
@@ -562,7 +572,7 @@ public final class ClientProgram {
     }
 
     private void transactions() throws Exception {
-        PulsarClient own = connect(true);
+        PulsarClient own = connecting().enableTransaction(true).build();
         Producer<byte[]> producer = own.newProducer().topic(topic("transactions"))
             .sendTimeout(0, TimeUnit.SECONDS).create();
         Consumer<byte[]> consumer = own.newConsumer().topic(topic("transactions")).subscriptionName("s")
@@ -655,5 +665,58 @@ public final class ClientProgram {
             send(producer, 0, 5);
             receive(consumer, 5);
         }
+    }
+
+    /**
+     * The caller has limited the topic to one message per second. `held` asks it to wait until the gate holds
+     * what has not passed, `lift` to lift the limit.
+     */
+    private void closeWhileHeld(boolean held, Closing closing) throws Exception {
+        String topic = topic("held");
+        PulsarClient own = patient();
+        Producer<byte[]> producer = named(own, topic);
+        List<CompletableFuture<MessageId>> answers = new ArrayList<>();
+        for (String number : numbers(0, 200)) {
+            answers.add(producer.sendAsync(number.getBytes()));
+        }
+        if (held) {
+            ask("held", topic);
+        }
+        long began = System.nanoTime();
+        closing.close(own, producer);
+        expect(System.nanoTime() - began < TimeUnit.SECONDS.toNanos(PATIENCE_S / 2), "the close waits");
+        int acknowledged = 0;
+        while (acknowledged < answers.size() && !answers.get(acknowledged).isCompletedExceptionally()) {
+            answers.get(acknowledged++).get(0, TimeUnit.SECONDS);
+        }
+        for (CompletableFuture<MessageId> answer : answers.subList(acknowledged, answers.size())) {
+            try {
+                answer.get(0, TimeUnit.SECONDS);
+                throw new AssertionError("acknowledged after one that failed");
+            } catch (ExecutionException error) {
+                expect(error.getCause() instanceof PulsarClientException.AlreadyClosedException, error.toString());
+            }
+        }
+        List<String> published = numbers(0, acknowledged);
+        published.add("last");
+        try (PulsarClient next = patient()) {
+            Producer<byte[]> again = named(next, topic);
+            ask("lift", topic);
+            again.send("last".getBytes());
+            again.close();
+        }
+        own.close();
+        try (Consumer<byte[]> consumer = subscribe(topic, "s")) {
+            expect(receive(consumer, published.size()).equals(published), "published but not acknowledged");
+        }
+    }
+
+    private PulsarClient patient() throws Exception {
+        return connecting().operationTimeout(PATIENCE_S, TimeUnit.SECONDS).build();
+    }
+
+    private static Producer<byte[]> named(PulsarClient client, String topic) throws Exception {
+        return client.newProducer().topic(topic).producerName("orders").enableBatching(false)
+            .sendTimeout(PATIENCE_S, TimeUnit.SECONDS).create();
     }
 }
