@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, TrafficKey, Unit
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Dimension,
+    Rate,
+    TrafficKey,
+    Unit,
+    rates_of,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.network import NetworkConditions
 from coordinator.simulation.traffic import Constant, Source
@@ -109,13 +116,13 @@ class Stage:
         return [f"broker-{number:0{digits}}" for number in range(1, self.parameters.brokers + 1)]
 
     def define(
-        self, limit: int | None = None, *, group: str = GROUP, weights: str = "equal"
+        self, limit: Rate | None = None, *, group: str = GROUP, weights: str = "equal"
     ) -> None:
         """Create or change a group."""
         chosen = self.parameters
         self.world.define(
             group,
-            Rates.from_mapping({chosen.dimension: self.limit if limit is None else limit}),
+            rates_of({chosen.dimension: self.limit if limit is None else limit}),
             law=chosen.law,
             policy=chosen.policy,
             weights=weights,

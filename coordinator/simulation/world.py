@@ -23,10 +23,11 @@ from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
+    AnyRates,
     Dimension,
+    ExactRates,
     LimitKey,
     MonitoringClass,
-    Rates,
     ResourceGroup,
     TrafficKey,
     Unit,
@@ -105,10 +106,15 @@ class World:
     # What a scenario does.
 
     def define(
-        self, name: str, limits: Rates, *, law: str, policy: str, weights: str = "equal"
+        self, name: str, limits: AnyRates, *, law: str, policy: str, weights: str = "equal"
     ) -> None:
         """Create a group, or change its limits, law, policy or weights."""
-        self.plant(ResourceGroup(name, limits, law, weights, overshoot_policy=policy))
+        exact = limits if isinstance(limits, ExactRates) else ExactRates(limits)
+        self.plant(
+            ResourceGroup(
+                name, exact.whole, law, weights, overshoot_policy=policy, fractions=exact.fractions
+            )
+        )
 
     def plant(self, definition: ResourceGroup) -> None:
         """Create or change a group, which may have a parent."""

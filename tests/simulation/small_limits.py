@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from coordinator.core.model import NANOS_PER_SECOND, TrafficKey
+from coordinator.core.model import NANOS_PER_SECOND, Rate, TrafficKey
 from coordinator.simulation.host import Host
 from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
 from coordinator.simulation.traffic import Constant, Load
 
 _DEMAND: Final = 100
 """Messages per second that the clients of each broker want."""
+
+HALF: Final = Fraction(1, 2)
 
 _SETTLES_S: Final = 10
 """From a change to the minute that is counted."""
@@ -36,7 +39,7 @@ class Minute:
     """
 
     second: int
-    limit: int
+    limit: Rate
     brokers: tuple[str, ...]
 
 
@@ -61,7 +64,7 @@ class SmallLimits:
         for name in names:
             self.stage.begin(name, {GROUP: Constant(_DEMAND)})
 
-    def count(self, second: int, limit: int, *brokers: str) -> None:
+    def count(self, second: int, limit: Rate, *brokers: str) -> None:
         """Count a minute."""
         self.minutes.append(Minute(second, limit, brokers))
 
@@ -85,8 +88,8 @@ class SmallLimits:
 
 
 def small_limits(parameters: Parameters) -> SmallLimits:
-    """S32: a limit of 2/s on saturated brokers, and then of 1/s; one more broker joins, and leaves."""
-    scenario = SmallLimits(Stage(parameters, seconds=310))
+    """S32: limits of 2/s and 1/s on saturated brokers; one more joins, and leaves; then 0.5/s."""
+    scenario = SmallLimits(Stage(parameters, seconds=390))
     names, joiner = scenario.stage.names, "broker-9"
     scenario.stage.define(2)
     scenario.start(*names)
@@ -97,4 +100,6 @@ def small_limits(parameters: Parameters) -> SmallLimits:
     scenario.count(160 + _SETTLES_S, 1, *names, joiner)
     scenario.stage.at(240, partial(scenario.stage.world.leave, joiner))
     scenario.count(240 + _SETTLES_S, 1, *names)
+    scenario.stage.at(310, partial(scenario.stage.define, HALF))
+    scenario.count(310 + 2 * _SETTLES_S, HALF, *names)
     return scenario
