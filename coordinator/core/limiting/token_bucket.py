@@ -1,7 +1,7 @@
 """The token bucket of PIP-322, on integers, told the time.
 
 Follows the final formulas of Pulsar's AsyncTokenBucket (apache/pulsar#24012): whole tokens are added
-for the time that passed, and the time that was not yet worth a token is carried over, so slow rates
+for the time that passed, and the part of a token that has come as well is carried over, so slow rates
 stay exact. The balance may go negative: consuming never fails, and the debt is paid back before
 anything else passes. A balance of exactly 0 counts as "no tokens".
 
@@ -10,8 +10,9 @@ Differences to upstream, on purpose:
 * One thread owns a bucket, so tokens are added at every look and consumption is subtracted at once:
   no pending adder, and the balance does not lag. Upstream adds tokens at most every 16 ms to spare
   contended updates, and pauses a producer until as many have come; here a caller waits for what it needs.
-* ``set_rate`` keeps the balance: a new rate neither refills the bucket (upstream's refill at every
-  recalculation doubles the traffic of that second) nor forgives debt.
+* ``set_rate`` keeps the balance and the part of a token: a new rate neither refills the bucket
+  (upstream's refill at every recalculation doubles the traffic of that second), nor forgives debt, nor
+  makes a slow rate begin anew.
 * A rate of 0 lets nothing pass; upstream reads it as "no limit".
 * The debt is bounded by the caller: the gate consumes one frame at a time and only when the bucket
   holds ``min(frame, capacity)``, so the debt never exceeds the largest frame.
@@ -34,7 +35,7 @@ class TokenBucket:
         now_ns: the time of construction.
     """
 
-    __slots__ = ("_capacity", "_last_ns", "_rate", "_remainder_ns", "_tokens")
+    __slots__ = ("_capacity", "_last_ns", "_part", "_rate", "_tokens")
     runs_over: ClassVar[bool] = True
 
     def __init__(
@@ -50,7 +51,8 @@ class TokenBucket:
         self._capacity = capacity
         self._tokens = initial
         self._last_ns = now_ns
-        self._remainder_ns = 0
+        #: The part of a token that has come, in billionths of one.
+        self._part: Rate = 0
 
     @property
     def rate(self) -> Rate:
@@ -90,18 +92,12 @@ class TokenBucket:
             return 0
         if self._rate == 0:
             return None
-        return max(1, -(-missing * NANOS_PER_SECOND // self._rate) - self._remainder_ns)
+        return max(1, int(-((self._part - missing * NANOS_PER_SECOND) // self._rate)))
 
     def set_rate(self, rate: Rate, capacity: int, now_ns: int) -> None:
         """Change rate and capacity; keep the balance up to the new capacity, and keep debt."""
         _check(rate, capacity)
         self._refill(now_ns)
-        # The carried time was measured against the old rate; it is worth less than one token either
-        # way, and keeping it as time would turn into more than one at a much higher rate.
-        if self._rate and rate:
-            self._remainder_ns = self._remainder_ns * self._rate // rate
-        else:
-            self._remainder_ns = 0
         self._rate = rate
         self._capacity = capacity
         self._tokens = min(self._tokens, capacity)
@@ -110,13 +106,8 @@ class TokenBucket:
         elapsed_ns = now_ns - self._last_ns
         if elapsed_ns <= 0:
             return
-        duration_ns = elapsed_ns + self._remainder_ns
-        added = duration_ns * self._rate // NANOS_PER_SECOND
         self._last_ns = now_ns
-        if self._rate == 0:
-            self._remainder_ns = 0
-            return
-        self._remainder_ns = max(0, duration_ns - added * NANOS_PER_SECOND // self._rate)
+        added, self._part = divmod(elapsed_ns * self._rate + self._part, NANOS_PER_SECOND)
         if added:
             self._tokens = min(self._tokens + added, self._capacity)
 

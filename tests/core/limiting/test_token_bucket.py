@@ -1,6 +1,7 @@
 """The token bucket passes PIP-322's acceptance cases A1-A8 (AsyncTokenBucketTest) and our own."""
 
 from fractions import Fraction
+from math import ceil
 
 import pytest
 from hypothesis import given
@@ -147,6 +148,19 @@ def test_a_rate_of_zero_lets_nothing_pass() -> None:
 
     assert bucket.balance(START + 1_000 * S) == 0
     assert bucket.wait_ns(1, START + 1_000 * S) is None
+
+
+@pytest.mark.parametrize("between", [0, 1_000, Fraction(1, 7)])
+def test_another_rate_in_between_adds_its_own_part_of_a_token_and_takes_none(
+    between: int | Fraction,
+) -> None:
+    """Five sixths of a token have come when the rate is another one for 0.1 ms."""
+    bucket = TokenBucket(rate=Fraction(1, 6), capacity=1, initial=0, now_ns=0)
+    bucket.set_rate(between, 1, 5 * S)
+    bucket.set_rate(Fraction(1, 6), 1, 5 * S + S // 10_000)
+
+    missing = 1 - Fraction(5, 6) - Fraction(between) / 10_000
+    assert bucket.wait_ns(1, 5 * S + S // 10_000) == ceil(missing * 6 * S)
 
 
 def test_more_than_the_capacity_waits_for_a_full_bucket_only() -> None:
