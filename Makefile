@@ -8,8 +8,8 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 STORY=saturated MINUTES=5 PEER=1 KEEP=1
-	$(BIN)/python -m deploy.demo
+demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 STORY=saturated MINUTES=5 PEER=1 KEEP=1 LOOPBACK=::1
+	$(BIN)/python -m deploy.demo $(if $(LOOPBACK),--host $(LOOPBACK))
 
 test: needs-test requirements  ## the proof: all that holds however busy the machine is, the real cluster included
 	$(BIN)/python -m tests

@@ -94,7 +94,7 @@ def _bus(config: Config, probes: Probes) -> Finding:
         host, _, port = address.rpartition(":")
         if not port.isdecimal():
             host, port = address, str(_DEFAULT_BUS_PORTS[url.scheme])
-        fault = probes.connect(host.strip("[]"), int(port))
+        fault = probes.connect(host, int(port))
         if fault is None:
             return ok("bus", f"{address} accepts connections")
         faults.append(f"{address}: {fault}")
