@@ -322,6 +322,25 @@ def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by
     eventually(lambda: not told(reconciled, "Orphaned") & {namespace, tenant}, "none is left")
 
 
+def test_a_namespace_that_is_made_anew_is_not_held_in_silence(reconciled: World) -> None:
+    """Deleted and made again at a broker while it was attached: told until it is detached."""
+    namespace = f"{TENANT}/anew-{reconciled.group}"
+    at_broker = f"{reconciled.cluster.web_url()}/admin/v2/namespaces/{namespace}"
+    reconciled.limit(publishRateInMsgs=100)
+    reconciled.topics.create_namespace(namespace, 4)
+    reconciled.attach(namespace)
+    reconciled.http.delete(at_broker).raise_for_status()
+    eventually(lambda: namespace in told(reconciled, "Orphaned"), "it is gone")
+    reconciled.topics.create_namespace(namespace, 4)
+
+    doctor_says(reconciled, f"the namespace {namespace} was deleted and made anew")
+    detached = pulsar_quota(
+        reconciled, "groups", "detach", reconciled.group, "--namespace", namespace
+    )
+    assert detached.returncode == 0, detached.stderr
+    eventually(lambda: namespace not in told(reconciled, "Orphaned"), "it is detached")
+
+
 def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled: World) -> None:
     """By its name, with the command that takes it over."""
     name = f"alone-{reconciled.group}"

@@ -67,8 +67,8 @@ async def test_what_is_attached_and_does_not_exist_is_an_orphan() -> None:
     ]
 
 
-async def test_an_orphan_is_told_until_it_is_detached_or_made_again() -> None:
-    """Detaching shows at once, since the catalogue is known; what Pulsar has shows at the next look."""
+async def test_an_orphan_is_told_until_it_is_detached() -> None:
+    """Detaching shows at once, since the catalogue is known."""
     pulsar = Pulsar({"shop": []})
     watch = InventoryWatch(pulsar, 60.0)
     watch.catalogue_changed(catalogue({}, {"shop/a": "g", "shop/b": "g"}, "g"))
@@ -77,9 +77,27 @@ async def test_an_orphan_is_told_until_it_is_detached_or_made_again() -> None:
 
     watch.catalogue_changed(catalogue({}, {"shop/b": "g"}, "g"))
     assert told(watch) == ["shop/b"]
-    pulsar.names["shop"] = ["b"]
+
+
+async def test_an_orphan_that_is_made_anew_is_told_until_its_old_attachment_ends() -> None:
+    """It is not held in silence to the limit of the one before; attached again, it is meant."""
+    pulsar = Pulsar({"shop": []})
+    watch = InventoryWatch(pulsar, 60.0)
+    before = catalogue({"gone": "g"}, {"shop/b": "g"}, "g")
+    watch.catalogue_changed(before)
     await watch.look()
-    assert told(watch) == []
+    pulsar.names |= {"shop": ["b"], "gone": []}
+    await watch.look()
+
+    assert [each.sentence for each in watch.conditions(0)] == [
+        "the tenant gone was deleted and made anew, and is attached to g as before",
+        "the namespace shop/b was deleted and made anew, and is attached to g as before",
+    ]
+    watch.catalogue_changed(catalogue({"gone": "g"}, {}, "g"))
+    assert told(watch) == ["gone"]
+    watch.catalogue_changed(before)
+    await watch.look()
+    assert told(watch) == ["gone"]
 
 
 async def test_a_group_that_only_pulsar_has_is_told() -> None:
