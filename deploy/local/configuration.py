@@ -107,15 +107,17 @@ def _quorum_address(peer: ZooKeeperPeer) -> str:
 
 
 def bookie(zookeeper_connect: str, port: int, data: Path, host: str = LOOPBACK) -> str:
-    """Return the bookie's configuration; it listens at this host alone, an address or a name."""
+    """Return the bookie's configuration; it is known by this host, and listens at every address.
+
+    To listen at one it must be told of a network interface, and then takes the name of any address of
+    that: 5.0.0-M1 ends at `::1%lo`.
+    """
     return properties(
         {
             "metadataServiceUri": f"metadata-store:zk:{zookeeper_connect}",
             "zkTimeout": _SESSION_TIMEOUT_MS,
             "bookiePort": port,
             "advertisedAddress": host,
-            # Named, it makes the bookie listen at the advertised address and nowhere else.
-            "listeningInterface": "lo",
             "allowLoopback": True,
             "journalDirectory": data / "journal",
             "ledgerDirectories": data / "ledgers",
