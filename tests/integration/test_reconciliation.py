@@ -290,12 +290,17 @@ def pulsar_quota(world: World, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def doctor_says(world: World, words: str) -> None:
-    """Wait until the command has these words: each sidecar looks by itself, and this is one of them."""
+def says(world: World, command: str, words: str) -> None:
+    """Wait until a command has these words: each sidecar looks by itself, and this is one of them."""
     eventually(
-        lambda: words in " ".join(pulsar_quota(world, "doctor").stdout.split()),
-        f"doctor says {words!r}",
+        lambda: words in " ".join(pulsar_quota(world, command).stdout.split()),
+        f"{command} says {words!r}",
     )
+
+
+def doctor_says(world: World, words: str) -> None:
+    """Wait until the doctor has these words."""
+    says(world, "doctor", words)
 
 
 def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by_force(
@@ -349,7 +354,11 @@ def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled:
     try:
         eventually(lambda: name in told(reconciled, "OnlyInPulsar"), "it is told")
         doctor_says(reconciled, f"the resource group {name} was made at a broker")
-        doctor_says(reconciled, "pulsar-quota import --from")
+        line = (
+            f"pulsar-quota import --from {reconciled.cluster.broker(BROKER).web_url} takes it over"
+        )
+        for command in ("doctor", "status"):
+            says(reconciled, command, line)
         made = pulsar_quota(reconciled, "groups", "create", name, "-mp", "100")
         assert made.returncode == 0, made.stderr
         eventually(lambda: name not in told(reconciled, "OnlyInPulsar"), "it is known")

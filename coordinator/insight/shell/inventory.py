@@ -37,6 +37,7 @@ class InventoryWatch:
     Args:
         inventory: the broker's.
         every_s: the time from one look to the next.
+        broker_url: the broker's web service, from which a group of Pulsar's can be imported.
         is_made_here: whether sidecars wrote a group of Pulsar's that is in no catalogue.
     """
 
@@ -44,10 +45,12 @@ class InventoryWatch:
         self,
         inventory: Inventory,
         every_s: float,
+        broker_url: str,
         is_made_here: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._inventory = inventory
         self._every_s = every_s
+        self._broker_url = broker_url
         self._is_made_here = is_made_here
         self._catalogue: Catalogue | None = None
         #: What was found at the last look, to be held against the catalogue of the moment.
@@ -126,7 +129,8 @@ class InventoryWatch:
                 yield Condition(
                     ConditionKind.ONLY_IN_PULSAR,
                     name,
-                    f"the resource group {name} was made at a broker, so no sidecar limits it",
+                    f"the resource group {name} was made at a broker, so no sidecar limits it: "
+                    f"pulsar-quota import --from {self._broker_url} takes it over",
                 )
 
     @staticmethod
