@@ -5,11 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROTO := coordinator/wire/resource_usage_pb2.py
 INSTALLED := $(VENV)/.installed
+NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version 2>&1) found: set PYTHON=..."; exit 2; }
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 STORY=saturated MINUTES=5 PEER=1 KEEP=1
-	$(BIN)/python -m deploy.demo
+demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 STORY=saturated MINUTES=5 PEER=1 KEEP=1 LOOPBACK=::1
+	$(BIN)/python -m deploy.demo $(if $(LOOPBACK),--host $(LOOPBACK))
 
 test: needs-test requirements  ## the proof: all that holds however busy the machine is, the real cluster included
 	$(BIN)/python -m tests
@@ -120,13 +121,14 @@ proto-is-current: $(INSTALLED)
 
 .PHONY: needs-demo needs-test needs-verify needs-test-fast needs-check-deploy
 needs-demo needs-test needs-verify needs-test-fast needs-check-deploy: needs-%:
+	@$(NEW_ENOUGH)
 	@$(PYTHON) -m deploy.local.requirements $*
 
 requirements: needs-demo $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
 	@$(BIN)/python -m deploy.local jars $(if $(PULSAR),--pulsar $(PULSAR))
 
 $(INSTALLED): pyproject.toml constraints.txt coordinator/gate/protocol/_runs.c
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }
+	@$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark]'
 	@touch $@

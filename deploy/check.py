@@ -100,6 +100,25 @@ def chart() -> None:
             _configures(_of_sidecars(manifests), _told_at_start(manifests))
 
 
+def without_ipv4() -> None:
+    """Where pods have no IPv4, sidecars listen to IPv6 and find on ::1 what their brokers bind there."""
+    values = yaml.safe_load((DEPLOY / "helm" / "pulsar-ipv6-values.yaml").read_text("utf-8"))
+    bound = values["broker"]["configData"]["PULSAR_PREFIX_bindAddresses"]
+    wanted = {"native": {"admin_listen": "[::]:8087"}}
+    wanted["gate"] = wanted["native"] | {
+        "gate_listen": "[::]:6652",
+        "gate_upstream": bound.removeprefix("external:pulsar://"),
+        "broker_web_url": "http://[::1]:8080",
+        "bus_service_url": "pulsar://localhost:6650",
+    }
+    for path in _ENFORCED:
+        for loopback in ("::1", "[::1]"):
+            manifests = _rendered(f"enforcement={path}", f"loopback={loopback}")
+            document = _of_sidecars(manifests)
+            _configures(document, _told_at_start(manifests))
+            _is_as_wanted(tomllib.loads(document), wanted[path])
+
+
 def every_key() -> None:
     """Every key of the configuration can be set in the chart's values, maps too, and wins."""
     written = re.sub(r"^#(?=\w+ = )", "", example(), flags=re.MULTILINE)
@@ -143,6 +162,7 @@ CHECKS: tuple[Callable[[], None], ...] = (
     rules,
     dashboard,
     chart,
+    without_ipv4,
     every_key,
     sidecar_container,
     unit,

@@ -87,13 +87,13 @@ class GroupFamilies:
         self._demand = _per_unit(
             GaugeMetricFamily,
             "demand_{unit}_per_second",
-            "This broker's demand, at most; +Inf = throttled, so the demand is unknown.",
+            "This broker's demand, at most; no series = throttled, so it is unknown.",
             _OURS,
         )
         self._demand_low = _per_unit(
             GaugeMetricFamily,
             "demand_low_{unit}_per_second",
-            "This broker's demand, at least; less than the upper bound while it is throttled.",
+            "This broker's demand, at least; all that is known of it while it is throttled.",
             _OURS,
         )
         self._throttled = _per_unit(
@@ -215,9 +215,9 @@ class GroupFamilies:
             return  # no decision on it yet
         for want in wants:
             if want.broker == self._broker:
-                value = float("inf") if want.wants is None else want.wants
                 labels = [view.group, dimension.monitoring_class.value]
-                self._demand[dimension.unit].add_metric(labels, value)
+                if want.wants is not None:
+                    self._demand[dimension.unit].add_metric(labels, want.wants)
                 self._demand_low[dimension.unit].add_metric(labels, want.wants_at_least)
 
 

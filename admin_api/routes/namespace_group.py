@@ -1,16 +1,21 @@
-"""The group in the body of a namespace's own PUT, which PIP-82 asks for.
+"""The group among a namespace's policies: in the body of its own PUT, and where they are read.
 
 Pulsar makes a namespace with ``PUT /admin/v2/namespaces/{tenant}/{namespace}`` and its policies; among
 these is ``resource_group_name``. It is a group of ours, so it is taken out before the broker sees the
 policies (the broker has no such group), and the namespace is attached once the broker has made it. A body
 without it goes on byte for byte.
+
+``GET`` of the same path answers with all policies. The broker's have no group of ours, so that of an
+attached namespace is put into them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Final
 
 from admin_api.backend import AdminBackend
@@ -20,7 +25,7 @@ from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import without_doubles
 from admin_api.requests.names import is_name
 from admin_api.routes.callers import acting_for
-from coordinator.ports import NotFound, Origin, RelayedRequest
+from coordinator.ports import NotFound, Origin, RelayedAnswer, RelayedRequest
 
 FIELD: Final = "resource_group_name"
 
@@ -74,6 +79,46 @@ async def read(
     caller = acting_for(owner.tenant, caller, backend)
     await backend.coordinator_loop.run(definitions.require_group(backend, group, caller))
     return NamespacePut(owner, json.dumps(policies).encode(), group, caller)
+
+
+async def group_of_read(asked: RelayedRequest, path: str, backend: AdminBackend) -> str | None:
+    """Return the group of the namespace whose policies are read; None for any other request."""
+    found = _PATH.fullmatch(path) if asked.method == "GET" else None
+    if found is None:
+        return None
+
+    async def group() -> str | None:
+        return Owner(found[1], found[2]).group_in(backend.views.catalogue().attachments)
+
+    return await backend.coordinator_loop.run(group())
+
+
+def uncoded(asked: RelayedRequest) -> RelayedRequest:
+    """Return a request whose answer can be read here, since the broker does not compress it."""
+    kept = [(name, value) for name, value in asked.headers if name.lower() != b"accept-encoding"]
+    return replace(asked, headers=[*kept, (b"accept-encoding", b"identity")])
+
+
+async def with_group(answer: RelayedAnswer, group: str) -> RelayedAnswer:
+    """Return the broker's answer with the group among the policies; any other answer as it is.
+
+    Raises:
+        BrokerUnreachable: the broker went away in the middle.
+    """
+    content = b"".join([piece async for piece in answer.body])
+    try:
+        policies = json.loads(content)
+    except ValueError:
+        policies = None
+    if answer.status == HTTPStatus.OK and isinstance(policies, dict):
+        content = json.dumps(policies | {FIELD: group}).encode()
+    kept = [(name, value) for name, value in answer.headers if name.lower() != b"content-length"]
+    length = str(len(content)).encode()
+    return replace(answer, headers=[*kept, (b"content-length", length)], body=_one_piece(content))
+
+
+async def _one_piece(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 async def attach(put: NamespacePut, backend: AdminBackend) -> None:

@@ -1,9 +1,10 @@
 """Listed requests go on to the own broker: those of clients and pulsar-admin around groups (`allowed`).
 
-Lookups ask for the listener that has a gate before it (`lookups`), and a group that a namespace's own
-PUT names is ours (`namespace_group`); all else is passed on untouched. Our own paths never pass, also not
-with a method that they do not know: there would be two answers to one question. A request that is not on
-the list gets 403 and the address of the broker; 404 would tell a tool that its topic is gone.
+Lookups ask for the listener that has a gate before it (`lookups`), and the group among a namespace's
+policies is ours, written and read (`namespace_group`); all else is passed on untouched. Our own paths
+never pass, also not with a method that they do not know: there would be two answers to one question. A
+request that is not on the list gets 403 and the address of the broker; 404 would tell a tool that its
+topic is gone.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ async def relay(request: Request, caller: AnyCaller) -> Response:
     if listener and lookups.is_lookup(asked):
         answer = await _send(lookups.request_for(listener, asked), backend.relay)
         return Relayed(replace(answer, headers=lookups.answered_for(listener, answer.headers)))
-    put = await namespace_group.read(asked, request.scope["path"], backend, caller)
+    path = request.scope["path"]
+    group = await namespace_group.group_of_read(asked, path, backend)
+    if group is not None:
+        return Relayed(await _read_policies(asked, group, backend.relay))
+    put = await namespace_group.read(asked, path, backend, caller)
     if put is None:
         return Relayed(await _send(asked, backend.relay))
     answer = await _send(replace(asked, body=put.policies), backend.relay)
@@ -110,6 +115,19 @@ async def _read(request: Request, backend: AdminBackend, relay: BrokerRelay) -> 
     body = await read_body(request, MAX_RELAYED_BYTES)
     target = path + b"?" + query if query else path
     return RelayedRequest(request.method, target, request.headers.raw, body)
+
+
+async def _read_policies(asked: RelayedRequest, group: str, relay: BrokerRelay) -> RelayedAnswer:
+    """Return a namespace's policies with its group; raises ApiError 502."""
+    answer = await _send(namespace_group.uncoded(asked), relay)
+    try:
+        return await namespace_group.with_group(answer, group)
+    except BrokerUnreachable as error:
+        await answer.close()
+        raise ApiError(502, f"{error}; try again") from error
+    except BaseException:
+        await answer.close()
+        raise
 
 
 async def _send(asked: RelayedRequest, relay: BrokerRelay) -> RelayedAnswer:

@@ -1,13 +1,18 @@
-"""The addresses of brokers and gates, on their way from the brokers' registrations to the gate."""
+"""The addresses of brokers and gates, on their way from the brokers' registrations to the gate.
+
+A broker that advertises no gate is a condition, and a line of the log when it appears: clients of gates
+are told to ask again for its topics, and all others are left alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import structlog
 
 from coordinator.core.addresses import AddressMap, BrokerRegistration, KnownBrokers
+from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.ports import AddressingGate
 
 _log = structlog.get_logger(__name__)
@@ -35,6 +40,16 @@ class AddressCourier:
         if self._listener:
             self._follow(registrations)
         self.informed.set()
+
+    def conditions(self, _now_ns: int) -> Iterator[Condition]:
+        """Yield the registered brokers that advertise no gate."""
+        for broker in self._without_gate:
+            yield Condition(
+                ConditionKind.WITHOUT_GATE,
+                broker,
+                f"the broker {broker} advertises no listener {self._listener}, so no gate names it to "
+                "clients",
+            )
 
     def _follow(self, registrations: Sequence[BrokerRegistration]) -> None:
         found = self._brokers.update(registrations)

@@ -65,6 +65,7 @@ async def follow_addresses(
     courier = AddressCourier(gate, parts.config.gate_listener_name)
     registrations = parts.kept.registrations
     registrations.watch(courier.changed)
+    parts.runner.sampler.further.append(courier.conditions)
     stack.push_async_callback(registrations.stop)
     await registrations.start()
     return courier.informed

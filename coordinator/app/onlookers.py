@@ -62,7 +62,8 @@ async def watch_inventory(parts: SidecarParts, stack: AsyncExitStack) -> None:
     if not every_s:
         return
     inventory = await stack.enter_async_context(factories.inventory(parts.config))
-    watch = InventoryWatch(inventory, every_s, lambda name: name.startswith(ALL_OF))
+    url = parts.config.broker_web_url
+    watch = InventoryWatch(inventory, every_s, url, lambda name: name.startswith(ALL_OF))
     parts.kept.store.watch(watch.catalogue_changed)
     parts.runner.sampler.further.append(watch.conditions)
     parts.runner.keep("inventory", watch.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from coordinator.config import Config, ConfigError, split_address
 from coordinator.gate.process.descriptors import needed
 
 _QUORUM = "A quorum of the servers must be up; see their logs."
+NEWEST_TRIED_PYTHON = (3, 13)
 _DEFAULT_BUS_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
@@ -25,6 +27,7 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
             that runs already is the right one to hold the ports it listens on.
         probes: the ways to try things.
     """
+    yield _python(sys.version_info[:2])
     yield ok("configuration", f"is complete and consistent, for {config.broker_id}")
     yield from _files(config, probes)
     yield from _zookeeper(config, probes)
@@ -41,6 +44,14 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
     ):
         if address:
             yield _listen(key, address, probes, is_ours=is_ours)
+
+
+def _python(version: tuple[int, int]) -> Finding:
+    name = ".".join(map(str, version))
+    if version <= NEWEST_TRIED_PYTHON:
+        return ok("Python", name)
+    newest = ".".join(map(str, NEWEST_TRIED_PYTHON))
+    return note("Python", f"{name} has not been tried, 3.11 to {newest} have")
 
 
 def _files(config: Config, probes: Probes) -> Iterator[Finding]:
@@ -94,7 +105,7 @@ def _bus(config: Config, probes: Probes) -> Finding:
         host, _, port = address.rpartition(":")
         if not port.isdecimal():
             host, port = address, str(_DEFAULT_BUS_PORTS[url.scheme])
-        fault = probes.connect(host.strip("[]"), int(port))
+        fault = probes.connect(host, int(port))
         if fault is None:
             return ok("bus", f"{address} accepts connections")
         faults.append(f"{address}: {fault}")

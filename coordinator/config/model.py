@@ -117,7 +117,7 @@ class Config:
         broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist; for
             https the machine must trust its certificate.
         bus_service_url: pulsar:// URL for the report bus; the broker's internal listener, so that
-            reports do not pass a gate.
+            reports do not pass a gate. It has names in place of IPv6 addresses.
         bus_listener_name: advertised listener to ask lookups for; the internal one.
         bus_topics: reports are sent on each of them and duplicates dropped. Two topics with different
             owners survive the death of a broker without a gap.

@@ -25,6 +25,11 @@ _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
 _ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:\[\]\s]+)):(?P<port>[0-9]{1,5})")
 _LISTENER = re.compile(r"[-.\w]{0,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([-.\w]*\w)?)(:\d{1,5})?", re.ASCII)
+_OF_THIS_MACHINE: Mapping[str, frozenset[str]] = {
+    "0.0.0.0": frozenset({"0.0.0.0", "127.0.0.1"}),
+    "::": frozenset({"0.0.0.0", "127.0.0.1", "::", "::1"}),  # a gate listens to both families there
+    "localhost": frozenset({"127.0.0.1", "::1"}),
+}
 _MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
 
@@ -118,6 +123,8 @@ def check(config: Config) -> None:
     for key in ("gate_listen", "gate_upstream", "admin_listen")[0 if config.has_gate else 2 :]:
         split_address(key, getattr(config, key))
     _check_enforcement(config)
+    if config.has_gate:
+        _check_upstream(config)
     if config.admin_advertised_address:
         split_address("admin_advertised_address", config.admin_advertised_address)
     _check_access(config)
@@ -201,6 +208,12 @@ def _check_hold(config: Config) -> None:
 
 def _check_bus(config: Config) -> None:
     _check_prefix("bus_service_url", config.bus_service_url, ("pulsar://", "pulsar+ssl://"))
+    for address in config.bus_service_url.partition("://")[2].split(","):
+        if address.count(":") > 1:
+            raise ConfigError(
+                f"bus_service_url: {address!r}: Pulsar's client takes no IPv6 address in a service URL; "
+                "write a name that has it, such as localhost or the broker's own"
+            )
     if not config.bus_topics:
         raise ConfigError("bus_topics: name at least one topic")
     for topic in config.bus_topics:
@@ -267,6 +280,22 @@ def _check_own_limits(config: Config) -> None:
             raise ConfigError(f"{key} {group!r}: use letters, digits and -=:._")
     if config.delayed_group and config.delayed_group == config.cluster_group:
         raise ConfigError("delayed_group: is cluster_group, too; name another group")
+
+
+def _check_upstream(config: Config) -> None:
+    """The gate is not its own broker: it would answer each client with one more client, for ever."""
+    host, port = split_address("gate_upstream", config.gate_upstream)
+    for key in ("gate_listen", "gate_tls_listen"):
+        listens = getattr(config, key)
+        if not listens:
+            continue
+        own_host, own_port = split_address(key, listens)
+        if port and port == own_port and not _hosts(host).isdisjoint(_hosts(own_host)):
+            raise ConfigError(
+                f"gate_upstream {config.gate_upstream!r}: the gate itself listens there ({key} "
+                f"{listens!r}); name the address that the broker binds for the gate, which is in its "
+                "bindAddresses"
+            )
 
 
 def _check_gate_tls(config: Config) -> None:
@@ -352,6 +381,18 @@ def _is_ipv6(text: str | None) -> bool:
         return text is None or bool(ipaddress.IPv6Address(text))
     except ValueError:
         return False
+
+
+def _hosts(host: str) -> frozenset[str]:
+    """The host itself, or the addresses of this machine that it stands for by its spelling alone."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        name = host.casefold().removesuffix(".")
+        return _OF_THIS_MACHINE.get(name, frozenset({name}))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return _OF_THIS_MACHINE.get(str(address), frozenset({str(address)}))
 
 
 def _is_loopback(host: str) -> bool:

@@ -35,6 +35,7 @@ from deploy.demo.recording import DemoRecording
 from deploy.demo.sidecars import SidecarCluster, recorded_in
 from deploy.demo.stories import ChosenStory, JudgedRun, chosen_story
 from deploy.demo.system import System
+from deploy.local.addresses import LOOPBACK, LOOPBACKS
 
 #: What ENFORCE can be, and who enforces then.
 _PATHS: Final[Mapping[str, type[System]]] = {"gate": SidecarCluster, "native": NativeSidecars}
@@ -58,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         if kind is NativeSidecars and policy == STRICT:
             raise WrongDemoUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
         told = chosen_story()
-        chosen = Chosen(command_line.pulsar(), policy, keep, told.story, told.act_s)
+        chosen = Chosen(command_line.pulsar(), policy, options.host, keep, told.story, told.act_s)
         return _demo(console, kind, options.state_dir, chosen, told, peer=peer)
 
     return command_line.exit_code(work)
@@ -143,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--state-dir", type=Path, default=default, help=f"cluster and logs; default: {default}"
+    )
+    parser.add_argument(
+        "--host", choices=LOOPBACKS, default=LOOPBACK, help="of all servers; default: 127.0.0.1"
     )
     parser.add_argument("--stop", action="store_true", help="end what KEEP=1 left running")
     return parser

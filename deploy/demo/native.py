@@ -29,8 +29,8 @@ class NativeSidecars(SidecarCluster):
     @property
     def client_url(self) -> str:
         """The brokers themselves."""
-        hosts = (f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
-        return f"pulsar://{','.join(hosts)}"
+        addresses = (broker.service_address for broker in self.brokers.values())
+        return f"pulsar://{','.join(addresses)}"
 
     def set_up(self, limit: int) -> dict[str, str]:
         """Wait as well until Pulsar has the group and the namespace is attached to it."""

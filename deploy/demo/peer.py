@@ -25,8 +25,8 @@ class PulsarGroups(System):
     @property
     def client_url(self) -> str:
         """The brokers themselves."""
-        hosts = (f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
-        return f"pulsar://{','.join(hosts)}"
+        addresses = (broker.service_address for broker in self.brokers.values())
+        return f"pulsar://{','.join(addresses)}"
 
     def set_up(self, limit: int) -> dict[str, str]:
         """Create group and topics, and attach the namespace."""

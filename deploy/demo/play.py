@@ -28,6 +28,7 @@ from deploy.demo.system import System
 from deploy.demo.turns import TurnWitness
 from deploy.demo.warmup import WarmUp
 from deploy.local import state
+from deploy.local.addresses import LOOPBACK
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 
@@ -40,6 +41,7 @@ class Chosen:
 
     Attributes:
         pulsar: version of the brokers.
+        host: the loopback address of the cluster and the sidecars.
         policy: how the group's limit is handed from broker to broker; the peer has no choice.
         keep: leave everything running at the end.
         story: what is told.
@@ -48,6 +50,7 @@ class Chosen:
 
     pulsar: str
     policy: str
+    host: str = LOOPBACK
     keep: bool = False
     story: type[Story] = Story
     act_s: float = 20.0
@@ -73,6 +76,7 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
         options = ClusterOptions(
             state_dir=directory / "cluster",
             pulsar=chosen.pulsar,
+            host=chosen.host,
             own_resource_groups=kind.own_resource_groups,
             resource_group_interval_s=kind.resource_group_interval_s,
             # Three Javas that compile in full take both processors, and stand still in between.

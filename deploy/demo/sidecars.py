@@ -60,13 +60,13 @@ class SidecarCluster(System):
     @property
     def addresses(self) -> str:
         """The sidecars' admin APIs."""
-        return " ".join(f"http://127.0.0.1:{b.admin_port}" for b in self.brokers.values())
+        return " ".join(broker.admin_url for broker in self.brokers.values())
 
     @property
     def client_url(self) -> str:
         """The gates."""
-        hosts = (f"127.0.0.1:{broker.gate_port}" for broker in self.brokers.values())
-        return f"pulsar://{','.join(hosts)}"
+        gates = (broker.gate_address for broker in self.brokers.values())
+        return f"pulsar://{','.join(gates)}"
 
     def set_up(self, limit: int) -> dict[str, str]:
         """Start the sidecars, create group and topics, and attach the namespace."""
@@ -149,9 +149,9 @@ class SidecarCluster(System):
         wait_until(condition, trouble, self.programs.check)
 
     def _serves(self, broker: str) -> bool:
-        gate = ("127.0.0.1", self.brokers[broker].gate_port)
+        beside = self.brokers[broker]
         try:
-            with socket.create_connection(gate, _STATUS_TIMEOUT_S):
+            with socket.create_connection((beside.host, beside.gate_port), _STATUS_TIMEOUT_S):
                 return self._is_ready(broker)
         except OSError:
             return False
@@ -195,7 +195,7 @@ class SidecarCluster(System):
         body: object = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> httpx.Response:
-        url = f"http://127.0.0.1:{self.brokers[broker].admin_port}{path}"
+        url = f"{self.brokers[broker].admin_url}{path}"
         return self._http.request(method, url, json=body, timeout=timeout_s)
 
     def _configuration(self, broker: str) -> Path:

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from deploy.local import jars
+from deploy.local.addresses import LOOPBACKS
 from deploy.local.cluster import Cluster, default_state_dir
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 from deploy.local.layout import ClusterOptions
@@ -49,6 +50,7 @@ def _up(options: argparse.Namespace) -> int:
             state_dir=options.state_dir,
             brokers=options.brokers,
             zookeepers=options.zookeepers,
+            host=options.host,
             pulsar=options.pulsar,
             own_resource_groups=options.own_resource_groups,
             resource_group_interval_s=options.resource_group_interval,
@@ -208,6 +210,9 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
     defaults = ClusterOptions()
     up.add_argument("--brokers", type=int, default=defaults.brokers)
     up.add_argument("--zookeepers", type=int, default=defaults.zookeepers, help="1 or 3")
+    up.add_argument(
+        "--host", choices=LOOPBACKS, default=defaults.host, help="all of it; default: 127.0.0.1"
+    )
     up.add_argument("--pulsar", default=defaults.pulsar, help=_VERSIONS)
     up.add_argument(
         "--own-resource-groups",

@@ -73,7 +73,8 @@ class Cluster:
             logging = cluster.state_dir / "conf" / "log4j2.xml"
             classes = archive.archive_file(java, library)
             runtime = JavaRuntime(java, library, logging, classes)
-            state.write(layout.lay_out(options, cluster.state_dir, runtime, free_block()))
+            ports = free_block(host=options.host)
+            state.write(layout.lay_out(options, cluster.state_dir, runtime, ports))
             try:
                 cluster._bring_up(runtime, classes)
             except BaseException:
@@ -250,8 +251,9 @@ class Cluster:
 
     def _write_metadata(self, runtime: JavaRuntime, planned: ClusterState) -> None:
         first = planned.brokers[0]
+        connect = ",".join(f"{first.advertised}:{each.port}" for each in planned.zookeepers)
         command = commands.metadata_setup(
-            runtime, CLUSTER_NAME, planned.zookeeper_connect, first.web_url, first.service_url
+            runtime, CLUSTER_NAME, connect, first.web_url, first.service_url
         )
         log_file = self.state_dir / "logs" / "metadata.log"
         failed = f"The cluster's metadata could not be written; the end of {log_file}:"

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from deploy.local import commands, configuration, jars, processes, readiness
+from deploy.local.addresses import at, bracketed
 from deploy.local.cluster import Cluster
 from deploy.local.commands import JavaRuntime
-from deploy.local.configuration import CLUSTER_NAME, HOST
+from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.ports import free_block
 from deploy.local.state import Server
 
@@ -76,11 +77,11 @@ def proxy(
     Raises:
         LocalClusterError: it ended, or was not ready in time.
     """
-    port, tls_port, web_port, *_ = free_block(_PORTS)
+    port, tls_port, web_port, *_ = free_block(_PORTS, cluster.state.host)
     own: dict[str, object] = {
         "clusterName": CLUSTER_NAME,
-        "bindAddress": HOST,
-        "advertisedAddress": HOST,
+        "bindAddress": bracketed(cluster.state.host),
+        "advertisedAddress": cluster.brokers[0].advertised,
         "servicePort": port,
         "webServicePort": web_port,
         "brokerWebServiceURL": cluster.brokers[0].web_url,
@@ -110,10 +111,10 @@ def websocket(
     Raises:
         LocalClusterError: it ended, or was not ready in time.
     """
-    port, *_ = free_block(_PORTS)
+    port, *_ = free_block(_PORTS, cluster.state.host)
     own: dict[str, object] = {
         "clusterName": CLUSTER_NAME,
-        "bindAddress": HOST,
+        "bindAddress": bracketed(cluster.state.host),
         "webServicePort": port,
         "serviceUrl": cluster.brokers[0].web_url,
         "configurationMetadataStoreUrl": f"zk:{cluster.state.zookeeper_connect}",
@@ -142,10 +143,10 @@ def functions_worker(
     Raises:
         LocalClusterError: it ended, or was not ready in time.
     """
-    port, *_ = free_block(_PORTS)
+    port, *_ = free_block(_PORTS, cluster.state.host)
     own: dict[str, object] = _WORKER | {
         "workerId": f"worker-{port}",
-        "workerHostname": HOST,
+        "workerHostname": cluster.brokers[0].advertised,
         "workerPort": port,
         "pulsarFunctionsCluster": CLUSTER_NAME,
         "pulsarFunctionsNamespace": "public/functions",
@@ -160,7 +161,7 @@ def functions_worker(
     conf = json.dumps(own | dict(settings), indent=2)
     server = _server("functions", port, conf, cluster, directory, library, commands.functions)
     with _running(server, directory, timeout_s):
-        yield f"http://{HOST}:{port}"
+        yield f"http://{at(cluster.state.host, port)}"
 
 
 def _server(
@@ -179,6 +180,7 @@ def _server(
     runtime = JavaRuntime(Path(cluster.state.java), library, logging)
     return Server(
         name=name,
+        host=cluster.state.host,
         port=port,
         log_file=str(directory / f"{name}-{port}.log"),
         command=command(runtime, file),

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deploy.local.addresses import LOOPBACK, at, bracketed
+
 CLUSTER_NAME = "local"
-HOST = "127.0.0.1"
 
 TLS_SUFFIX = "+ssl"
 """Ends the name of a further listener that is the address with TLS of the listener before it."""
@@ -33,17 +34,18 @@ _PULSAR_RESOURCE_GROUP_TRANSPORT = (
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperPeer:
-    """One server of the ensemble: its number from 1 up, and its three ports."""
+    """One server of the ensemble: its number from 1 up, its three ports, and the address they are on."""
 
     number: int
     client_port: int
     peer_port: int
     election_port: int
+    host: str = field(default=LOOPBACK, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """The ports of one broker and of the sidecar beside it, all on the loopback address.
+    """The ports of one broker and of the sidecar beside it, all on one loopback address.
 
     Attributes:
         broker_port: Pulsar protocol, internal listener.
@@ -52,6 +54,8 @@ class BrokerPorts:
         gate_upstream_port: where the sidecar connects to, the external listener's bind address.
         admin_port: kept free for the sidecar's own admin API.
         listener_ports: of further advertised listeners, by name; for a proxy before the broker.
+        host: the address, without brackets.
+        name: what it is called in service URLs and as the broker's own.
     """
 
     broker_port: int
@@ -60,6 +64,8 @@ class BrokerPorts:
     gate_upstream_port: int
     admin_port: int
     listener_ports: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    host: str = field(default=LOOPBACK, kw_only=True)
+    name: str = field(default=LOOPBACK, kw_only=True)
 
 
 def properties(settings: Mapping[str, object]) -> str:
@@ -80,7 +86,7 @@ def zookeeper(own: ZooKeeperPeer, peers: Sequence[ZooKeeperPeer], data: Path) ->
         "maxSessionTimeout": 40000,
         "dataDir": data,
         "clientPort": own.client_port,
-        "clientPortAddress": HOST,
+        "clientPortAddress": own.host,
         "maxClientCnxns": 0,
         "admin.enableServer": False,
         "4lw.commands.whitelist": "*",
@@ -97,17 +103,21 @@ def zookeeper(own: ZooKeeperPeer, peers: Sequence[ZooKeeperPeer], data: Path) ->
 
 
 def _quorum_address(peer: ZooKeeperPeer) -> str:
-    return f"{HOST}:{peer.peer_port}:{peer.election_port}"
+    return f"{at(peer.host, peer.peer_port)}:{peer.election_port}"
 
 
-def bookie(zookeeper_connect: str, port: int, data: Path) -> str:
-    """Return the bookie's configuration."""
+def bookie(zookeeper_connect: str, port: int, data: Path, host: str = LOOPBACK) -> str:
+    """Return the bookie's configuration; it is known by this host, and listens at every address.
+
+    To listen at one it must be told of a network interface, and then takes the name of any address of
+    that: 5.0.0-M1 ends at `::1%lo`.
+    """
     return properties(
         {
             "metadataServiceUri": f"metadata-store:zk:{zookeeper_connect}",
             "zkTimeout": _SESSION_TIMEOUT_MS,
             "bookiePort": port,
-            "advertisedAddress": HOST,
+            "advertisedAddress": host,
             "allowLoopback": True,
             "journalDirectory": data / "journal",
             "ledgerDirectories": data / "ledgers",
@@ -153,27 +163,27 @@ def broker(
 
 
 def _broker_identity(zookeeper_connect: str, ports: BrokerPorts) -> dict[str, object]:
-    internal = f"internal:pulsar://{HOST}:{ports.broker_port}"
-    external = f"external:pulsar://{HOST}:{ports.gate_port}"
-    further = [_advertised(name, port) for name, port in ports.listener_ports.items()]
+    internal = f"internal:pulsar://{ports.name}:{ports.broker_port}"
+    external = f"external:pulsar://{ports.name}:{ports.gate_port}"
+    further = [_advertised(name, ports.name, port) for name, port in ports.listener_ports.items()]
     return {
         "clusterName": CLUSTER_NAME,
         "metadataStoreUrl": f"zk:{zookeeper_connect}",
         "configurationMetadataStoreUrl": f"zk:{zookeeper_connect}",
         "metadataStoreSessionTimeoutMillis": _SESSION_TIMEOUT_MS,
-        "bindAddress": HOST,
+        "bindAddress": bracketed(ports.host),
         "brokerServicePort": ports.broker_port,
         "webServicePort": ports.web_port,
-        "advertisedAddress": HOST,
+        "advertisedAddress": ports.name,
         "advertisedListeners": ",".join([internal, external, *further]),
-        "bindAddresses": f"external:pulsar://{HOST}:{ports.gate_upstream_port}",
+        "bindAddresses": f"external:pulsar://{at(ports.host, ports.gate_upstream_port)}",
         "internalListenerName": "internal",
     }
 
 
-def _advertised(name: str, port: int) -> str:
+def _advertised(name: str, host: str, port: int) -> str:
     scheme = "pulsar+ssl" if name.endswith(TLS_SUFFIX) else "pulsar"
-    return f"{name.removesuffix(TLS_SUFFIX)}:{scheme}://{HOST}:{port}"
+    return f"{name.removesuffix(TLS_SUFFIX)}:{scheme}://{host}:{port}"
 
 
 def _broker_sizing() -> dict[str, object]:

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from deploy.local import commands, configuration
+from deploy.local.addresses import LOOPBACK, LOOPBACKS, at, name_of
 from deploy.local.commands import JavaRuntime
-from deploy.local.configuration import HOST, BrokerPorts, ZooKeeperPeer
+from deploy.local.configuration import BrokerPorts, ZooKeeperPeer
 from deploy.local.errors import WrongUseError
 from deploy.local.jars import DEFAULT_PULSAR
 from deploy.local.ports import BLOCK_SIZE
@@ -36,6 +37,7 @@ class ClusterOptions:
             temporary directory, so that nothing lands in a work tree.
         brokers: how many, 1 to 10.
         zookeepers: how many; 3 makes an ensemble that survives the loss of one.
+        host: the loopback address that all of it is on, 127.0.0.1 or ::1.
         pulsar: version of the brokers.
         own_resource_groups: switch on the transport of Pulsar's own resource groups.
         resource_group_interval_s: seconds between their reports.
@@ -55,6 +57,7 @@ class ClusterOptions:
     state_dir: Path | None = None
     brokers: int = 3
     zookeepers: int = 1
+    host: str = LOOPBACK
     pulsar: str = DEFAULT_PULSAR
     own_resource_groups: bool = False
     resource_group_interval_s: int = 5
@@ -66,15 +69,18 @@ class ClusterOptions:
     start_timeout_s: float = 180.0
 
     def validate(self) -> None:
-        """Check the numbers.
+        """Check the choices.
 
         Raises:
-            WrongUseError: one of them is out of range.
+            WrongUseError: one of them is out of range, or this machine has no name for the address.
         """
         if not 1 <= self.brokers <= 10:
             raise WrongUseError(f"{self.brokers} brokers: 1 to 10 are possible.")
         if self.zookeepers not in (1, 3):
             raise WrongUseError(f"{self.zookeepers} ZooKeepers: 1 or 3 are possible.")
+        if self.host not in LOOPBACKS:
+            raise WrongUseError(f"{self.host}: {' or '.join(LOOPBACKS)} are possible.")
+        name_of(self.host)
         ports = self.brokers * (_BROKER_PORTS + len(self.listeners))
         if ports > BLOCK_SIZE - _OTHER_PORTS:
             raise WrongUseError(
@@ -95,16 +101,17 @@ def lay_out(
     runtime.logging.write_text(configuration.logging(options.log_level))
     numbers = iter(ports)
     peers = [
-        ZooKeeperPeer(n, next(numbers), next(numbers), next(numbers))
+        ZooKeeperPeer(n, next(numbers), next(numbers), next(numbers), host=options.host)
         for n in range(1, options.zookeepers + 1)
     ]
-    connect = ",".join(f"{HOST}:{peer.client_port}" for peer in peers)
+    connect = ",".join(f"{name_of(options.host)}:{peer.client_port}" for peer in peers)
     return ClusterState(
         state_dir=str(state_dir),
+        host=options.host,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         pulsar_version=options.pulsar,
         java=str(runtime.java),
-        zookeeper_connect=connect,
+        zookeeper_connect=",".join(at(peer.host, peer.client_port) for peer in peers),
         own_resource_groups=options.own_resource_groups,
         resource_group_interval_s=(
             options.resource_group_interval_s if options.own_resource_groups else None
@@ -137,6 +144,7 @@ def _zookeeper(
     conf.write_text(configuration.zookeeper(own, peers, data))
     return Server(
         name=name,
+        host=own.host,
         port=own.client_port,
         log_file=_log(state_dir, name),
         command=commands.zookeeper(runtime, conf, ensemble=ensemble),
@@ -147,9 +155,11 @@ def _bookie(
     connect: str, port: int, options: ClusterOptions, state_dir: Path, runtime: JavaRuntime
 ) -> Server:
     conf = state_dir / "conf" / "bookie.conf"
-    conf.write_text(configuration.bookie(connect, port, state_dir / "data" / "bookie"))
+    data = state_dir / "data" / "bookie"
+    conf.write_text(configuration.bookie(connect, port, data, name_of(options.host)))
     return Server(
         name="bookie",
+        host=options.host,
         port=port,
         log_file=_log(state_dir, "bookie"),
         command=commands.bookie(runtime, conf, quick=options.quick),
@@ -165,17 +175,22 @@ def _broker(
     runtime: JavaRuntime,
 ) -> Broker:
     own = [next(numbers) for _ in range(_BROKER_PORTS)]
-    ports = BrokerPorts(*own, listener_ports={name: next(numbers) for name in options.listeners})
+    listeners = {name: next(numbers) for name in options.listeners}
+    ports = BrokerPorts(
+        *own, listener_ports=listeners, host=options.host, name=name_of(options.host)
+    )
     interval_s = options.resource_group_interval_s if options.own_resource_groups else None
     conf = state_dir / "conf" / f"{name}.conf"
     conf.write_text(configuration.broker(connect, ports, interval_s, options.broker_settings))
     return Broker(
         name=name,
+        host=ports.host,
         port=ports.broker_port,
         log_file=_log(state_dir, name),
         command=commands.broker(runtime, conf, options.broker_java_options, quick=options.quick),
         broker_port=ports.broker_port,
         web_port=ports.web_port,
+        advertised=ports.name,
         gate_port=ports.gate_port,
         gate_upstream_port=ports.gate_upstream_port,
         admin_port=ports.admin_port,

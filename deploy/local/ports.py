@@ -1,7 +1,7 @@
 """Port numbers that no other program uses, or will come to use.
 
-A cluster takes one block of consecutive ports on 127.0.0.1, chosen at random. Two rules keep a port
-ours between choosing it and listening on it, which for a sidecar's port may be minutes later:
+A cluster takes one block of consecutive ports on a loopback address, chosen at random. Two rules keep a
+port ours between choosing it and listening on it, which for a sidecar's port may be minutes later:
 
 - Blocks lie outside the kernel's ephemeral range, so no outgoing connection is given one of ours.
 - A block with even one port in use is passed over whole. A running cluster always listens on some
@@ -14,6 +14,7 @@ import random
 import socket
 from pathlib import Path
 
+from deploy.local.addresses import LOOPBACK, LOOPBACKS
 from deploy.local.errors import LocalClusterError
 
 #: Room for three ZooKeepers with three ports each, a bookie and ten brokers with five each.
@@ -43,26 +44,39 @@ def candidate_blocks(ephemeral: tuple[int, int], size: int) -> list[range]:
     return [range(s, s + size) for s in starts if s + size <= first or s > last]
 
 
-def is_free(port: int) -> bool:
-    """Say whether nothing is bound to the port on the loopback address."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Say whether nothing is bound to the port on this loopback address."""
+    try:
+        _bind(host, port)
+    except OSError:
+        return False
     return True
 
 
-def free_block(size: int = BLOCK_SIZE) -> range:
-    """Return a block of free consecutive ports, a different one each time.
+def _bind(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((host, port))
+
+
+def free_block(size: int = BLOCK_SIZE, host: str = LOOPBACK) -> range:
+    """Return a block of free consecutive ports of a loopback address, a different one each time.
 
     Raises:
-        LocalClusterError: no block is free, or the ephemeral range leaves no room for one.
+        LocalClusterError: the machine has no such address, no block is free, or the ephemeral range
+            leaves no room for one.
     """
+    try:
+        _bind(host, 0)
+    except OSError as error:
+        others = " or ".join(other for other in LOOPBACKS if other != host)
+        raise LocalClusterError(
+            f"This machine has no {host} ({error.strerror}); choose {others}."
+        ) from error
     blocks = candidate_blocks(ephemeral_range(), size)
     random.shuffle(blocks)
     for block in blocks:
-        if all(is_free(port) for port in block):
+        if all(is_free(port, host) for port in block):
             return block
     raise LocalClusterError(
         f"No {size} consecutive free ports outside the ephemeral range; "

@@ -24,7 +24,7 @@ _PROBE_TIMEOUT_S = 2.0
 def zookeeper_ready(server: Server) -> bool:
     """Say whether it serves sessions: `srvr` names its mode then, while `ruok` lies."""
     try:
-        with socket.create_connection(("127.0.0.1", server.port), _PROBE_TIMEOUT_S) as peer:
+        with socket.create_connection((server.host, server.port), _PROBE_TIMEOUT_S) as peer:
             peer.sendall(b"srvr")
             with peer.makefile("rb") as answer:
                 return b"Mode:" in answer.read()
@@ -35,7 +35,7 @@ def zookeeper_ready(server: Server) -> bool:
 def port_ready(server: Server) -> bool:
     """Say whether anything listens on the server's port; a bookie opens its port last."""
     try:
-        with socket.create_connection(("127.0.0.1", server.port), _PROBE_TIMEOUT_S):
+        with socket.create_connection((server.host, server.port), _PROBE_TIMEOUT_S):
             return True
     except OSError:
         return False

@@ -3,7 +3,8 @@
 ``python -m deploy.local.requirements TASK...`` looks for what the tasks need before anything else is
 done: a missing program is said within a second, not after a download or half an hour of tests. As
 root on Debian it installs what is missing; elsewhere it prints the line that does. `JAVA_HOME` wins
-over `PATH`, as it does for Maven itself.
+over `PATH`, as it does for Maven itself. A Python or a Java that is newer than those tried is said, and
+used all the same.
 
 Exit codes: 0 all is there, 2 something is missing.
 """
@@ -26,6 +27,10 @@ from deploy.local.errors import MissingProgramError
 
 #: Pulsar 4.x is compiled to class files of this Java version.
 MINIMUM_JAVA = 17
+#: The newest with which clusters of all tried Pulsars were started.
+NEWEST_TRIED_JAVA = 25
+#: The newest with which the tests have passed that need no cluster.
+NEWEST_TRIED_PYTHON = (3, 13)
 
 _SYSTEMS = {
     "apt-get install": "Debian, Ubuntu",
@@ -172,6 +177,22 @@ def missing(tasks: Sequence[str], environment: Mapping[str, str]) -> list[Progra
     ]
 
 
+def untried(
+    tasks: Sequence[str], environment: Mapping[str, str], python: tuple[int, int]
+) -> list[str]:
+    """Say of each program for these tasks that is newer than any that was tried; it may well do."""
+    found = []
+    if python > NEWEST_TRIED_PYTHON:
+        newest = ".".join(map(str, NEWEST_TRIED_PYTHON))
+        found.append(f"Python {python[0]}.{python[1]} has not been tried, 3.11 to {newest} have")
+    if not set(tasks).isdisjoint(JAVA.tasks) and JAVA.is_usable(environment):
+        java = _java_version(find_java(environment))
+        if java is not None and java > NEWEST_TRIED_JAVA:
+            tried = f"{MINIMUM_JAVA} to {NEWEST_TRIED_JAVA}"
+            found.append(f"Java {java} has not been tried, {tried} have (set JAVA_HOME)")
+    return found
+
+
 def how_to_install(programs: Sequence[Program]) -> str:
     """Return a line for each way that installs all these programs, Debian's first."""
     ways = {
@@ -221,6 +242,8 @@ def main(
     if lacking:
         names = ", ".join(program.name for program in lacking)
         print(f"missing: {names}. Install:\n{how_to_install(lacking)}", file=sys.stderr)
+    for text in untried(tasks, environment, sys.version_info[:2]):
+        print(f"note: {text}", file=sys.stderr)
     return 2 if lacking else 0
 
 

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Self
 
 from deploy.local import processes
+from deploy.local.addresses import at
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalClusterError
 from deploy.local.processes import ProcessIdentity
@@ -74,12 +75,12 @@ class Sidecars:
     @property
     def service_url(self) -> str:
         """Where clients connect: every sidecar's gate."""
-        gates = ",".join(f"127.0.0.1:{broker.gate_port}" for broker in self._brokers.values())
-        return f"pulsar://{gates}"
+        gates = (broker.gate_address for broker in self._brokers.values())
+        return f"pulsar://{','.join(gates)}"
 
     def admin_url(self, name: str) -> str:
         """The admin API of a broker's sidecar."""
-        return f"http://127.0.0.1:{self._brokers[name].admin_port}"
+        return self._brokers[name].admin_url
 
     def configuration_file(self, name: str) -> Path:
         """Where the configuration of a broker's sidecar is."""
@@ -193,12 +194,12 @@ def configuration(
     bus_names = {} if PIP_82_TOPICS in settings else {"bus_topics": list(topics)}
     # The own broker first, so that a sidecar needs no other to find the bus.
     addresses = [broker, *(other for other in cluster.brokers if other != broker)]
-    bus = ",".join(f"127.0.0.1:{address.broker_port}" for address in addresses)
+    bus = ",".join(address.service_address for address in addresses)
     keys: dict[str, object] = {
         "broker_id": broker.name,
-        "gate_listen": f"127.0.0.1:{broker.gate_port}",
-        "gate_upstream": f"127.0.0.1:{broker.gate_upstream_port}",
-        "admin_listen": f"127.0.0.1:{broker.admin_port}",
+        "gate_listen": at(broker.host, broker.gate_port),
+        "gate_upstream": at(broker.host, broker.gate_upstream_port),
+        "admin_listen": at(broker.host, broker.admin_port),
         "broker_web_url": broker.web_url,
         "bus_service_url": f"pulsar://{bus}",
         "zookeeper_servers": cluster.state.zookeeper_connect,

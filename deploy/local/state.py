@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from deploy.local import processes
+from deploy.local.addresses import LOOPBACK, at
 from deploy.local.errors import LocalClusterError, WrongUseError
 from deploy.local.processes import ProcessIdentity
 
@@ -34,9 +35,10 @@ class Server:
 
     Attributes:
         name: as in `kill NAME`.
-        port: where its clients connect, on 127.0.0.1.
+        port: where its clients connect.
         log_file: absolute path.
         command: how to start it, and to start it again.
+        host: the loopback address that it is on.
         pid: of the latest start; None before the first.
         pid_started: when that process started, opaque; guards against recycled pids.
     """
@@ -45,6 +47,7 @@ class Server:
     port: int
     log_file: str
     command: tuple[str, ...]
+    host: str = LOOPBACK
     pid: int | None = field(default=None, compare=False)
     pid_started: str | None = field(default=None, compare=False)
 
@@ -67,29 +70,49 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker(Server):
-    """One broker; `port` is `broker_port` again. The ports are those of `BrokerPorts`."""
+    """One broker; `port` is `broker_port` again. The ports are those of `BrokerPorts`.
+
+    Attributes:
+        advertised: what its address is called in service URLs, and in its id.
+    """
 
     broker_port: int
     web_port: int
     gate_port: int
     gate_upstream_port: int
     admin_port: int
+    advertised: str = LOOPBACK
     listener_ports: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def web_url(self) -> str:
         """Its admin REST."""
-        return f"http://127.0.0.1:{self.web_port}"
+        return f"http://{at(self.host, self.web_port)}"
 
     @property
     def service_url(self) -> str:
         """Its internal listener, past any sidecar."""
-        return f"pulsar://127.0.0.1:{self.broker_port}"
+        return f"pulsar://{self.service_address}"
 
     @property
     def gate_url(self) -> str:
         """Where its sidecar listens, if there is one."""
-        return f"pulsar://127.0.0.1:{self.gate_port}"
+        return f"pulsar://{self.gate_address}"
+
+    @property
+    def service_address(self) -> str:
+        """The same without a scheme, as in a list of addresses."""
+        return f"{self.advertised}:{self.broker_port}"
+
+    @property
+    def gate_address(self) -> str:
+        """The same without a scheme."""
+        return f"{self.advertised}:{self.gate_port}"
+
+    @property
+    def admin_url(self) -> str:
+        """The admin API of its sidecar, if there is one."""
+        return f"http://{at(self.host, self.admin_port)}"
 
 
 _S = TypeVar("_S", bound=Server)
@@ -117,6 +140,7 @@ class ClusterState:
     zookeepers: tuple[Server, ...]
     bookie: Server
     brokers: tuple[Broker, ...]
+    host: str = LOOPBACK
     schema: int = _SCHEMA
 
     @property

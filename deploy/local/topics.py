@@ -182,7 +182,7 @@ class Topics:
         """
         namespace = "/".join(path_of(topic).split("/")[1:3])
         unload = f"/admin/v2/namespaces/{namespace}/{self.bundle(topic)}/unload"
-        ask = f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}"
+        ask = f"{unload}?destinationBroker={destination.advertised}:{destination.web_port}"
         ask_at_s = time.monotonic()
         deadline_s = ask_at_s + timeout_s
         while self.owner(topic) != destination:

@@ -1,4 +1,4 @@
-"""The group in a namespace's own PUT: attached once the broker has made the namespace."""
+"""The group among a namespace's policies: attached once the broker has made it, and read with them."""
 
 from __future__ import annotations
 
@@ -116,3 +116,62 @@ async def test_who_may_not_attach_makes_no_namespace_with_a_group(
         assert (await client.put(PATH, json=body, headers=headers)).status_code == 403
         assert not broker.asked
         assert (await client.put(PATH, json={}, headers=headers)).status_code == 204
+
+
+async def test_policies_are_read_with_the_group(client: httpx.AsyncClient, broker: Broker) -> None:
+    """All else is the broker's, asked for uncompressed; pulsar-admin shows it as Pulsar's own."""
+    await client.put(PATH, json={"resource_group_name": "orders"})
+    policies = {"bundles": {"numBundles": 4}, "resource_group_name": None}
+    broker.answer = lambda _: httpx.Response(200, json=policies, headers={"X-Mine": "1"})
+
+    answer = await client.get(PATH, headers={"Accept-Encoding": "gzip"})
+
+    assert answer.json() == policies | {"resource_group_name": "orders"}
+    assert answer.headers["content-length"] == str(len(answer.content))
+    assert answer.headers["x-mine"] == "1"
+    assert broker.asked[-1].headers.get_list("accept-encoding") == ["identity"]
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"\xff"])
+@pytest.mark.parametrize("status", [200, 307, 404])
+async def test_an_answer_without_policies_is_read_as_it_is(
+    client: httpx.AsyncClient, broker: Broker, content: bytes, status: int
+) -> None:
+    """A redirect to another broker, an error, or none that we know."""
+    await client.put(PATH, json={"resource_group_name": "orders"})
+    broker.answer = lambda _: httpx.Response(status, content=content)
+
+    answer = await client.get(PATH)
+
+    assert (answer.status_code, answer.content) == (status, content)
+
+
+async def test_an_error_that_is_json_is_no_policies(
+    client: httpx.AsyncClient, broker: Broker
+) -> None:
+    """The broker's reason stays alone."""
+    await client.put(PATH, json={"resource_group_name": "orders"})
+    broker.answer = lambda _: httpx.Response(404, json={"reason": "Namespace not found"})
+
+    assert (await client.get(PATH)).json() == {"reason": "Namespace not found"}
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/permissions", "/admin/v2/namespaces/shop"])
+async def test_what_has_no_group_is_read_as_the_broker_says_it(
+    client: httpx.AsyncClient, broker: Broker, path: str
+) -> None:
+    """A namespace that is not attached, and all that is no namespace's policies."""
+    policies = b'{"resource_group_name" : null}'
+    broker.answer = lambda _: httpx.Response(200, content=policies)
+
+    assert (await client.get(path)).content == policies
+
+
+async def test_a_broker_that_goes_away_while_policies_are_read(
+    client: httpx.AsyncClient, broker: Broker
+) -> None:
+    """502, as if it had not answered."""
+    await client.put(PATH, json={"resource_group_name": "orders"})
+    broker.breaks_off = True
+
+    assert (await client.get(PATH)).status_code == 502

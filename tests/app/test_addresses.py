@@ -6,6 +6,7 @@ import structlog
 
 from coordinator.app.addresses import AddressCourier
 from coordinator.core.addresses import AddressMap, BrokerRegistration, ServiceUrls
+from coordinator.insight.model.conditions import ConditionKind
 
 INTERNAL, GATE = ServiceUrls("pulsar://a:6650"), ServiceUrls("pulsar://a:6652")
 A = BrokerRegistration("a:8080", INTERNAL, {"external": GATE})
@@ -62,6 +63,21 @@ async def test_the_log_names_each_broker_without_a_gate_once() -> None:
         (("a:8080",), "gates"),
         (("a:8080", "b:8080"), "gates"),
     ]
+
+
+async def test_brokers_without_a_gate_are_a_condition_for_as_long_as_they_are_there() -> None:
+    """By the broker, and with the listener that it lacks; none where nothing is checked."""
+    courier = AddressCourier(AddressedGate(), "external")
+    courier.changed((A, BARE))
+
+    (found,) = courier.conditions(0)
+    assert (found.kind, found.subject) == (ConditionKind.WITHOUT_GATE, "b:8080")
+    assert found.sentence.startswith("the broker b:8080 advertises no listener external, so")
+    courier.changed((A,))
+    assert list(courier.conditions(0)) == []
+    unchecked = AddressCourier(AddressedGate(), "")
+    unchecked.changed((A, BARE))
+    assert list(unchecked.conditions(0)) == []
 
 
 async def test_a_zookeeper_in_which_no_broker_is_registered_is_told_to_the_log() -> None:

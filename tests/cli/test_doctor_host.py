@@ -11,10 +11,12 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, refusal
+from coordinator.cli import doctor_host
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
+from deploy.local import requirements
 from deploy.local.ports import free_block
 
 
@@ -98,7 +100,7 @@ def test_a_sidecar_without_a_gate_needs_no_way_to_the_broker_for_one(taken_addre
 
     found = {each.subject for each in examine_host(config, "broker-1", WellProbes())}
 
-    assert found == {"configuration", "ZooKeeper", "bus", "broker", "admin_listen"}
+    assert found == {"Python", "configuration", "ZooKeeper", "bus", "broker", "admin_listen"}
 
 
 def test_host_where_nothing_answers(taken_address: str, free_address: str) -> None:
@@ -228,3 +230,15 @@ def test_what_zookeeper_refuses_comes_with_the_key_to_correct(
     found = [each for each in examine_host(unusable, None, probes) if each.level is Level.WRONG]
     assert [each.subject for each in found] == ["ZooKeeper"]
     assert found[0].text.startswith("zookeeper_tls_*_file")
+
+
+def test_a_python_that_was_not_tried_is_a_note(
+    taken_address: str, free_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known to be wrong with it; the launcher says the same of the same versions."""
+    assert requirements.NEWEST_TRIED_PYTHON == doctor_host.NEWEST_TRIED_PYTHON
+    monkeypatch.setattr(doctor_host, "NEWEST_TRIED_PYTHON", (3, 10))
+    config = config_of(taken_address, free_address)
+    found = levels(list(examine_host(config, None, WellProbes())))
+
+    assert found["Python"] is Level.NOTE

@@ -1,5 +1,6 @@
 """The configuration: everything is checked, and every refusal names the key and the fix."""
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,7 @@ def test_every_key_is_explained() -> None:
     """The docstring of Config says what each key means."""
     assert Config.__doc__ is not None
     for key in Config.__dataclass_fields__:
-        assert f"        {key}: " in Config.__doc__
+        assert f"\n    {key}: " in inspect.cleandoc(Config.__doc__)
 
 
 def test_delayed_messages_have_another_group_than_all_messages() -> None:

@@ -13,8 +13,9 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl_credential
 
 from deploy.local import commands, configuration, jars, readiness
+from deploy.local.addresses import LOOPBACK
 from deploy.local.commands import JavaRuntime
-from deploy.local.configuration import HOST, ZooKeeperPeer
+from deploy.local.configuration import ZooKeeperPeer
 from deploy.local.ports import free_block
 from deploy.local.requirements import find_java
 from deploy.local.state import Server
@@ -48,7 +49,7 @@ class OwnZooKeeper:
         logging.write_text(configuration.logging("warn"))
         library = jars.server_jars(pulsar_version(), jars.cache_root(os.environ))
         runtime = JavaRuntime(find_java(os.environ), library, logging)
-        self.hosts = f"{HOST}:{port}"
+        self.hosts = f"{LOOPBACK}:{port}"
         self._port = port
         self._directory = directory
         java, *arguments = commands.zookeeper(runtime, conf, ensemble=False)

@@ -19,7 +19,7 @@ from coordinator.core.model import Rates, ResourceGroup
 from coordinator.gate.server.tls import TlsFiles
 from coordinator.ports import StoreUnreachable
 from coordinator.runtime.client_tls import ClientTls
-from deploy.local.configuration import HOST
+from deploy.local.addresses import LOOPBACK
 from deploy.local.ports import free_block
 from tests.contract.own_zookeeper import OwnZooKeeper
 from tests.contract.sessions import patient
@@ -57,7 +57,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
         settings={
             "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
             "secureClientPort": port,
-            "secureClientPortAddress": HOST,
+            "secureClientPortAddress": LOOPBACK,
             "ssl.keyStore.location": store,
             "ssl.keyStore.type": "PEM",
             "ssl.trustStore.location": trusted,
@@ -68,7 +68,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     try:
         zookeeper.start()
         tls = ClientTls(server.certificate, own.certificate, own.key)
-        yield Secure(f"{HOST}:{port}", tls, stranger)
+        yield Secure(f"{LOOPBACK}:{port}", tls, stranger)
     finally:
         zookeeper.kill()
 

@@ -42,13 +42,14 @@ async def stand_still(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> 
     await reader.read()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize(
     ("answer", "alive"), [(not_ready, True), (hang_up, True), (stand_still, False)]
 )
 async def test_who_answers_or_hangs_up_lives_and_who_stands_still_does_not(
-    answer: Answer, alive: bool
+    host: str, answer: Answer, alive: bool
 ) -> None:
-    """Ready or not, with TLS or without."""
+    """Ready or not, with TLS or without, on either loopback address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -58,7 +59,7 @@ async def test_who_answers_or_hangs_up_lives_and_who_stands_still_does_not(
             writer.close()
             await writer.wait_closed()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(serve, host, 0) as server:
         assert await lives(server.sockets[0].getsockname()[1]) is alive
 
 

@@ -42,12 +42,21 @@ def test_blocks_do_not_overlap() -> None:
     assert len(every) == len(set(every))
 
 
-def test_a_port_in_use_is_not_free() -> None:
+@pytest.mark.parametrize(
+    ("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)]
+)
+def test_a_port_in_use_is_not_free(host: str, family: socket.AddressFamily) -> None:
     """A listening socket makes its port taken, and closing it makes it free."""
-    with socket.create_server(("127.0.0.1", ports.free_block()[0])) as server:
+    with socket.create_server((host, ports.free_block(host=host)[0]), family=family) as server:
         port = server.getsockname()[1]
-        assert not ports.is_free(port)
-    assert ports.is_free(port)
+        assert not ports.is_free(port, host)
+    assert ports.is_free(port, host)
+
+
+def test_a_machine_without_the_address_is_told_of_the_other() -> None:
+    """TEST-NET-1 (RFC 5737) is no machine's."""
+    with pytest.raises(LocalClusterError, match=r"no 192\.0\.2\.1 .*; choose 127\.0\.0\.1 or ::1"):
+        ports.free_block(host="192.0.2.1")
 
 
 def test_one_port_in_use_spoils_its_whole_block(monkeypatch: pytest.MonkeyPatch) -> None:

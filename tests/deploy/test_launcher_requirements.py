@@ -173,6 +173,40 @@ def test_make_test_says_what_is_missing_before_it_does_anything(tmp_path: Path) 
     assert ".venv" not in done.stdout
 
 
+def test_make_says_that_a_python_is_too_old_before_it_runs_any_of_ours(tmp_path: Path) -> None:
+    """An old one cannot even read our code."""
+    old = script(tmp_path, "python", '[ "$1" = --version ] && echo Python 3.6.15; exit 1')
+    done = subprocess.run(
+        ["make", "needs-demo", f"PYTHON={old}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert done.stdout == "Python 3.11 or newer is needed, Python 3.6.15 found: set PYTHON=...\n"
+
+
+@pytest.mark.parametrize(
+    ("java", "python", "said"),
+    [
+        (17, (3, 11), []),
+        (25, (3, 13), []),
+        (26, (3, 11), ["Java 26 has not been tried, 17 to 25 have (set JAVA_HOME)"]),
+        (17, (3, 15), ["Python 3.15 has not been tried, 3.11 to 3.13 have"]),
+    ],
+)
+def test_what_is_newer_than_all_that_was_tried_is_said_and_used(
+    tmp_path: Path, java: int, python: tuple[int, int], said: list[str]
+) -> None:
+    """It may well do, and is no reason to refuse."""
+    script(tmp_path, "java", f"echo 'version \"{java}.0.1\"' >&2")
+    environment = {"PATH": str(tmp_path)}
+
+    assert requirements.untried(["demo"], environment, python) == said
+    assert not any(
+        "Java" in text for text in requirements.untried(["test-fast"], environment, python)
+    )
+
+
 def test_what_ci_runs_first_is_the_list() -> None:
     """`.ci/run` names no program of its own."""
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

@@ -158,6 +158,11 @@ def own_url(broker: Broker) -> str:
     return f"pulsar://127.0.0.1:{broker.broker_port}"
 
 
+def node_of(broker: Broker) -> str:
+    """The id under which a broker registers."""
+    return f"127.0.0.1:{broker.web_port}"
+
+
 class Registrations:
     """Registrations of brokers that a test writes, beside the brokers' own.
 
@@ -172,7 +177,7 @@ class Registrations:
 
     def write(self, broker: Broker, *, without: str = "") -> None:
         """Register a broker anew, as it has registered, or without one of its listeners."""
-        node = f"127.0.0.1:{broker.web_port}"
+        node = node_of(broker)
         content, _ = self._zookeeper.get(f"{DEFAULT_PATH}/{node}")
         registration: dict[str, Any] = json.loads(content)
         registration["advertisedListeners"].pop(without, None)
@@ -203,6 +208,12 @@ def is_put_off(broker: Broker, topic: str) -> bool:
     return failed and answer.text(1) is None and answer.text(2) is None
 
 
+def without_gate(world: World) -> list[str]:
+    """The brokers of which a sidecar says that they advertise no gate."""
+    found = world.get("/quota/v1/conditions")
+    return [each["subject"] for each in found if each["condition"] == "WithoutGate"]
+
+
 def test_a_map_that_lags_and_a_half_rolled_out_listener_put_clients_off(
     transferring: Cluster, tmp_path: Path
 ) -> None:
@@ -230,8 +241,10 @@ def test_a_map_that_lags_and_a_half_rolled_out_listener_put_clients_off(
                 ),
                 "the missing listener is the reason",
             )
+            eventually(lambda: without_gate(world) == [node_of(second)], "it is a condition")
             assert not producing.done()
             registered.write(second)
+            eventually(lambda: without_gate(world) == [], "the condition is over")
             producing.result(timeout=60).send(b"at last")
 
             eventually(

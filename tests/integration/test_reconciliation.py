@@ -290,12 +290,17 @@ def pulsar_quota(world: World, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def doctor_says(world: World, words: str) -> None:
-    """Wait until the command has these words: each sidecar looks by itself, and this is one of them."""
+def says(world: World, command: str, words: str) -> None:
+    """Wait until a command has these words: each sidecar looks by itself, and this is one of them."""
     eventually(
-        lambda: words in " ".join(pulsar_quota(world, "doctor").stdout.split()),
-        f"doctor says {words!r}",
+        lambda: words in " ".join(pulsar_quota(world, command).stdout.split()),
+        f"{command} says {words!r}",
     )
+
+
+def doctor_says(world: World, words: str) -> None:
+    """Wait until the doctor has these words."""
+    says(world, "doctor", words)
 
 
 def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by_force(
@@ -322,6 +327,25 @@ def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by
     eventually(lambda: not told(reconciled, "Orphaned") & {namespace, tenant}, "none is left")
 
 
+def test_a_namespace_that_is_made_anew_is_not_held_in_silence(reconciled: World) -> None:
+    """Deleted and made again at a broker while it was attached: told until it is detached."""
+    namespace = f"{TENANT}/anew-{reconciled.group}"
+    at_broker = f"{reconciled.cluster.web_url()}/admin/v2/namespaces/{namespace}"
+    reconciled.limit(publishRateInMsgs=100)
+    reconciled.topics.create_namespace(namespace, 4)
+    reconciled.attach(namespace)
+    reconciled.http.delete(at_broker).raise_for_status()
+    eventually(lambda: namespace in told(reconciled, "Orphaned"), "it is gone")
+    reconciled.topics.create_namespace(namespace, 4)
+
+    doctor_says(reconciled, f"the namespace {namespace} was deleted and made anew")
+    detached = pulsar_quota(
+        reconciled, "groups", "detach", reconciled.group, "--namespace", namespace
+    )
+    assert detached.returncode == 0, detached.stderr
+    eventually(lambda: namespace not in told(reconciled, "Orphaned"), "it is detached")
+
+
 def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled: World) -> None:
     """By its name, with the command that takes it over."""
     name = f"alone-{reconciled.group}"
@@ -330,7 +354,11 @@ def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled:
     try:
         eventually(lambda: name in told(reconciled, "OnlyInPulsar"), "it is told")
         doctor_says(reconciled, f"the resource group {name} was made at a broker")
-        doctor_says(reconciled, "pulsar-quota import --from")
+        line = (
+            f"pulsar-quota import --from {reconciled.cluster.broker(BROKER).web_url} takes it over"
+        )
+        for command in ("doctor", "status"):
+            says(reconciled, command, line)
         made = pulsar_quota(reconciled, "groups", "create", name, "-mp", "100")
         assert made.returncode == 0, made.stderr
         eventually(lambda: name not in told(reconciled, "OnlyInPulsar"), "it is known")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 
@@ -42,6 +43,8 @@ def test_pulsar_admin_manages_tenants_namespaces_and_groups(world: World) -> Non
         done = admin(world, *arguments)
         assert done.returncode == 0, (arguments, done.stdout + done.stderr)
     assert namespace in admin(world, "namespaces", "list", tenant).stdout.split()
+    policies = json.loads(admin(world, "namespaces", "policies", namespace).stdout)
+    assert policies["resource_group_name"] == group
     topics = admin(world, "namespaces", "topics", world.namespace).stdout.split()
     assert set(world.topic_of.values()) <= set(topics)
 

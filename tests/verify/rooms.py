@@ -86,7 +86,7 @@ ROOMS: Final = (
     Room(
         "ways",
         "ways to a broker: listeners, proxies, WebSocket, functions, migration",
-        _integration("addresses", "ways"),
+        _integration("addresses", "ways", "ipv6"),
     ),
     Room(
         "under-attack",

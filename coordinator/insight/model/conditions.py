@@ -49,6 +49,7 @@ class ConditionKind(Enum):
     TRAFFIC_ROUND_THE_GATE = "TrafficRoundTheGate"
     ORPHANED = "Orphaned"
     ONLY_IN_PULSAR = "OnlyInPulsar"
+    WITHOUT_GATE = "WithoutGate"
     UNKNOWN_TOPICS = "UnknownTopics"
     PARTITION_NEAR_LIMIT = "PartitionNearLimit"
     BACKLOG_NEAR_QUOTA = "BacklogNearQuota"
@@ -121,6 +122,11 @@ TABLE: Mapping[ConditionKind, ConditionRow] = {
         Severity.WARNING,
         "Import it with what is attached to it (pulsar-quota import --from a broker's URL), or delete it "
         "in Pulsar.",
+    ),
+    ConditionKind.WITHOUT_GATE: ConditionRow(
+        Severity.WARNING,
+        "Add the gates' listener to its advertisedListeners and start its sidecar, or correct "
+        "gate_listener_name; until then clients of gates cannot reach its topics.",
     ),
     ConditionKind.UNKNOWN_TOPICS: ConditionRow(
         Severity.WARNING,

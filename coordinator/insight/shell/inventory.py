@@ -2,7 +2,8 @@
 
 * *Orphaned*: a tenant or namespace is attached that Pulsar does not have. It was deleted at a broker,
   where no sidecar hears of it. Its attachment keeps its group from being deleted, and a new one of the
-  same name would be held to an old limit.
+  same name is held to an old limit. If one is made, that is told until the attachment ends: whether it
+  holds for the new one is for an operator to say.
 * *Only in Pulsar*: a resource group was made at a broker. No sidecar knows it, so it limits what Pulsar
   makes of it, by each broker for itself.
 
@@ -14,7 +15,7 @@ large cluster is looked through in more than one look.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -36,6 +37,7 @@ class InventoryWatch:
     Args:
         inventory: the broker's.
         every_s: the time from one look to the next.
+        broker_url: the broker's web service, from which a group of Pulsar's can be imported.
         is_made_here: whether sidecars wrote a group of Pulsar's that is in no catalogue.
     """
 
@@ -43,14 +45,18 @@ class InventoryWatch:
         self,
         inventory: Inventory,
         every_s: float,
+        broker_url: str,
         is_made_here: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._inventory = inventory
         self._every_s = every_s
+        self._broker_url = broker_url
         self._is_made_here = is_made_here
         self._catalogue: Catalogue | None = None
         #: What was found at the last look, to be held against the catalogue of the moment.
         self._orphans: tuple[str, ...] = ()
+        #: Owners that Pulsar did not have at some look, and that have been attached ever since.
+        self._were_gone: frozenset[str] = frozenset()
         self._only_in_pulsar: tuple[str, ...] = ()
         #: The namespaces of each tenant that was looked at; the one looked at last is the last.
         self._namespaces: dict[str, frozenset[str]] = {}
@@ -59,6 +65,8 @@ class InventoryWatch:
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """Take over what is defined and attached."""
         self._catalogue = catalogue
+        attachments = catalogue.attachments
+        self._were_gone &= attachments.tenants.keys() | attachments.namespaces.keys()
 
     async def run(self) -> None:
         """Look for ever."""
@@ -92,19 +100,14 @@ class InventoryWatch:
             kept[tenant] = frozenset(await self._inventory.namespaces(tenant))
         self._namespaces = kept
         self._orphans = tuple(self._without_counterpart(self._catalogue.attachments, tenants))
+        self._were_gone |= frozenset(self._orphans)
         self._only_in_pulsar = tuple(name for name in groups if not self._is_known(name))
 
     def conditions(self, _now_ns: int) -> Iterator[Condition]:
         """Yield what has no counterpart, by the last answers and the present catalogue."""
         if self._catalogue is None:
             return
-        attachments = self._catalogue.attachments
-        for owner in self._orphans:
-            kind = "namespace" if "/" in owner else "tenant"
-            owners = attachments.namespaces if "/" in owner else attachments.tenants
-            group = owners.get(owner)
-            if group is None:  # it was detached since
-                continue
+        for owner, kind, group in self._attached(self._catalogue.attachments, self._orphans):
             yield Condition(
                 ConditionKind.ORPHANED,
                 owner,
@@ -112,13 +115,35 @@ class InventoryWatch:
                 f"Detach it (pulsar-quota groups detach --{kind} {owner}), or a new one of that name "
                 f"is held to that limit, and {group} cannot be deleted.",
             )
+        anew = () if self._error else sorted(self._were_gone.difference(self._orphans))
+        for owner, kind, group in self._attached(self._catalogue.attachments, anew):
+            yield Condition(
+                ConditionKind.ORPHANED,
+                owner,
+                f"the {kind} {owner} was deleted and made anew, and is attached to {group} as before",
+                f"Detach it (pulsar-quota groups detach --{kind} {owner}); attach it again if that limit "
+                "is meant for the new one.",
+            )
         for name in self._only_in_pulsar:
             if not self._is_known(name):
                 yield Condition(
                     ConditionKind.ONLY_IN_PULSAR,
                     name,
-                    f"the resource group {name} was made at a broker, so no sidecar limits it",
+                    f"the resource group {name} was made at a broker, so no sidecar limits it: "
+                    f"pulsar-quota import --from {self._broker_url} takes it over",
                 )
+
+    @staticmethod
+    def _attached(
+        attachments: Attachments, owners: Iterable[str]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Those of these owners that are attached now, each with its kind and its group."""
+        for owner in owners:
+            kind = "namespace" if "/" in owner else "tenant"
+            groups = attachments.namespaces if "/" in owner else attachments.tenants
+            group = groups.get(owner)
+            if group is not None:
+                yield owner, kind, group
 
     def _is_known(self, group: str) -> bool:
         catalogue = self._catalogue

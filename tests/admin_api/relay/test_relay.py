@@ -21,6 +21,7 @@ class Broker:
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
         self.answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(204)
+        self.breaks_off = False
 
     async def handle(self, request: httpx.Request) -> httpx.Response:
         """Take a request in."""
@@ -30,6 +31,8 @@ class Broker:
 
         async def pieces() -> AsyncIterator[bytes]:
             yield answer.content
+            if self.breaks_off:
+                raise httpx.ReadError("gone")
 
         return httpx.Response(answer.status_code, headers=answer.headers.raw, content=pieces())
 

@@ -23,6 +23,22 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
+{{/* The loopback address as URLs have it. */}}
+{{- define "pulsar-quota.loopback" -}}
+{{- $address := trimAll "[]" .Values.loopback -}}
+{{- contains ":" $address | ternary (printf "[%s]" $address) $address -}}
+{{- end }}
+
+{{/* The same in a service URL, where Pulsar's client takes no IPv6 address. */}}
+{{- define "pulsar-quota.loopbackName" -}}
+{{- contains ":" .Values.loopback | ternary "localhost" .Values.loopback -}}
+{{- end }}
+
+{{/* All addresses of a pod: of both families, where loopback is IPv6's. */}}
+{{- define "pulsar-quota.everywhere" -}}
+{{- contains ":" .Values.loopback | ternary "[::]" "0.0.0.0" -}}
+{{- end }}
+
 {{/* A value as TOML. */}}
 {{- define "pulsar-quota.value" -}}
 {{- if kindIs "map" . -}}
@@ -50,7 +66,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $own := dict
   "broker_id" "pod"
   "enforcement_path" .Values.enforcement
-  "admin_listen" (printf "0.0.0.0:%v" .Values.ports.admin)
+  "admin_listen" (printf "%s:%v" (include "pulsar-quota.everywhere" .) .Values.ports.admin)
   "bus_topics" .Values.busTopics
   "zookeeper_servers" (.Values.zookeeperServers | default (printf "%s-zookeeper:2181" .Values.pulsar.release))
   "super_user_roles" .Values.auth.superUserRoles
@@ -70,10 +86,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- $_ := set $own "broker_web_url" (printf "http://%s:%v" $brokers .Values.ports.web) -}}
   {{- $_ := set $own "bus_service_url" (printf "pulsar://%s:%v" $brokers .Values.ports.broker) -}}
 {{- else -}}
-  {{- $_ := set $own "gate_listen" (printf "0.0.0.0:%v" .Values.ports.gate) -}}
-  {{- $_ := set $own "gate_upstream" (printf "127.0.0.1:%v" .Values.ports.upstream) -}}
-  {{- $_ := set $own "broker_web_url" (printf "http://127.0.0.1:%v" .Values.ports.web) -}}
-  {{- $_ := set $own "bus_service_url" (printf "pulsar://127.0.0.1:%v" .Values.ports.broker) -}}
+  {{- $loopback := include "pulsar-quota.loopback" . -}}
+  {{- $_ := set $own "gate_listen" (printf "%s:%v" (include "pulsar-quota.everywhere" .) .Values.ports.gate) -}}
+  {{- $_ := set $own "gate_upstream" (printf "%s:%v" $loopback .Values.ports.upstream) -}}
+  {{- $_ := set $own "broker_web_url" (printf "http://%s:%v" $loopback .Values.ports.web) -}}
+  {{- $_ := set $own "bus_service_url" (printf "pulsar://%s:%v" (include "pulsar-quota.loopbackName" .) .Values.ports.broker) -}}
 {{- end -}}
 {{- range $key, $value := mergeOverwrite $own (deepCopy .Values.config) -}}
 {{- if not (kindIs "invalid" $value) -}}
