@@ -1,5 +1,7 @@
 """The metrics of PIP-323, by its names, labels and units, and further ones.
 
+A broker of a release with PIP-323 has the same series; ours have one label more (`families.EXPORTER`).
+
 As in Pulsar, a metric by topic has no namespace level beside it: with ``backlog_topic_metrics`` there are
 series per topic; without it evictions are counted by namespace, and ages, which cannot be added up, are
 left out. A topic without a backlog, or of unknown age, has the age -1. The first `MAX_TOPICS` topics by
@@ -24,7 +26,7 @@ from prometheus_client.core import (
 )
 
 from admin_api.backend import Backlogs
-from admin_api.metrics.families import counter, gauge
+from admin_api.metrics.families import EXPORTER, OURS, counter, gauge
 from coordinator.backlog.rules.model import QuotaType
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.backlog.shell.checker import CHECK_BUCKETS_S, Checks
@@ -45,7 +47,7 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
     ages = GaugeMetricFamily(
         "pulsar_storage_backlog_age_seconds",
         "The age of the oldest unacknowledged message (backlog); -1 is none, or not known.",
-        labels=["cluster", "namespace", "topic"],
+        labels=["cluster", "namespace", "topic", EXPORTER],
     )
     used = GaugeMetricFamily(
         "pulsar_quota_backlog_used_ratio",
@@ -56,29 +58,30 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
     sizes = GaugeMetricFamily(
         "pulsar_storage_backlog_size",
         "The backlog in bytes, as the broker estimates it.",
-        labels=["cluster", "namespace", "topic"],
+        labels=["cluster", "namespace", "topic", EXPORTER],
     )
     limits = {
         QuotaType.SIZE: GaugeMetricFamily(
             "pulsar_storage_backlog_quota_limit",
             "The quota of the backlog's size, in bytes; -1 is none, or not known.",
-            labels=["cluster", "namespace", "topic"],
+            labels=["cluster", "namespace", "topic", EXPORTER],
         ),
         QuotaType.TIME: GaugeMetricFamily(
             "pulsar_storage_backlog_quota_limit_time",
             "The quota of the backlog's age, in seconds; -1 is none, or not known.",
-            labels=["cluster", "namespace", "topic"],
+            labels=["cluster", "namespace", "topic", EXPORTER],
         ),
     }
     if backlogs.by_topic:
         for number, topic in enumerate(topics[:MAX_TOPICS], 1):
             view, labels = watch.view(topic), [cluster, _namespace(topic), topic]
-            sizes.add_metric(labels, 0 if view is None else view.size_bytes)
+            pulsars = [*labels, OURS]
+            sizes.add_metric(pulsars, 0 if view is None else view.size_bytes)
             for kind, family in limits.items():
                 limit = None if view is None else view.limit_of(kind)
-                family.add_metric(labels, _UNKNOWN if limit is None else limit)
+                family.add_metric(pulsars, _UNKNOWN if limit is None else limit)
             age_s = None if view is None else view.age_s
-            ages.add_metric(labels, _UNKNOWN if age_s is None else int(age_s))
+            ages.add_metric(pulsars, _UNKNOWN if age_s is None else int(age_s))
             for kind, ratio in _used(view):
                 used.add_metric([*labels, kind.value], ratio)
             if not number % _TURN:
@@ -109,7 +112,7 @@ def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
 
 def _evictions(backlogs: Backlogs, cluster: str, topics: Sequence[str]) -> Metric:
     evictions = backlogs.enforcement.evictions
-    labels = ["cluster", "namespace", "topic", "quota_type"]
+    labels = ["cluster", "namespace", "topic", "quota_type", EXPORTER]
     if not backlogs.by_topic:
         labels.remove("topic")
     family = CounterMetricFamily(
@@ -121,14 +124,14 @@ def _evictions(backlogs: Backlogs, cluster: str, topics: Sequence[str]) -> Metri
         evicted = (topic for topic, _ in evictions.topics)
         for topic in dict.fromkeys((*topics[:MAX_TOPICS], *evicted)):
             for kind in QuotaType:
-                name = [cluster, _namespace(topic), topic, kind.value]
+                name = [cluster, _namespace(topic), topic, kind.value, OURS]
                 family.add_metric(name, evictions.topics.get((topic, kind), 0))
         return family
     evicted = (namespace for namespace, _ in evictions.namespaces)
     for namespace in sorted({*map(_namespace, topics), *evicted}):
         for kind in QuotaType:
             count = evictions.namespaces[namespace, kind]
-            family.add_metric([cluster, namespace, kind.value], count)
+            family.add_metric([cluster, namespace, kind.value, OURS], count)
     return family
 
 
@@ -149,11 +152,11 @@ def _broker_evictions(backlogs: Backlogs, cluster: str) -> Metric:
     family = CounterMetricFamily(
         "pulsar_broker_storage_backlog_quota_exceeded_evictions",
         "The number of times a backlog was evicted since it has exceeded its quota, in broker level.",
-        labels=["cluster", "quota_type"],
+        labels=["cluster", "quota_type", EXPORTER],
     )
     for kind in QuotaType:
         count = backlogs.enforcement.evictions.broker[kind]
-        family.add_metric([cluster, kind.value], count)
+        family.add_metric([cluster, kind.value, OURS], count)
     return family
 
 
@@ -161,10 +164,10 @@ def _durations(checks: Checks, cluster: str) -> Metric:
     family = HistogramMetricFamily(
         "pulsar_storage_backlog_quota_check_duration_seconds",
         "The duration of the backlog quota check process.",
-        labels=["cluster"],
+        labels=["cluster", EXPORTER],
     )
     buckets = list(zip(_BOUNDS, accumulate(checks.counts), strict=True))
-    family.add_metric([cluster], buckets=buckets, sum_value=checks.total_s)
+    family.add_metric([cluster, OURS], buckets=buckets, sum_value=checks.total_s)
     return family
 
 

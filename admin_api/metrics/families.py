@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+EXPORTER: Final = "exporter"
+"""The label of every metric that has a name of Pulsar's: the broker beside has it, too.
+
+Without it both would be series of the same labels but for Prometheus's own, and a sum would count twice.
+"""
+
+OURS: Final = "pulsar-quota"
+"""Its value."""
 
 
 def gauge(name: str, text: str, value: float, unit: str = "") -> Metric:

@@ -14,6 +14,7 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from admin_api.backend import Views
+from admin_api.metrics.families import EXPORTER, OURS
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import OBSERVE
 from coordinator.core.model import DIMENSIONS_OF, NANOS_PER_SECOND, Dimension, Unit
@@ -23,7 +24,7 @@ from coordinator.insight.model.views import BrokerUsageView, GroupView
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 
 _OURS = ["group", "monitoring_class"]
-_PULSARS = ["ResourceGroup", "MonitoringClass"]
+_PULSARS = ["ResourceGroup", "MonitoringClass", EXPORTER]
 
 
 class GroupFamilies:
@@ -173,9 +174,9 @@ class GroupFamilies:
         for monitoring_class in DIMENSIONS_OF:
             labels = [group, monitoring_class.value]
             total = totals.of(group, monitoring_class)
-            for families in (self._admitted, self._used):
-                families[Unit.MESSAGES].add_metric(labels, total.messages)
-                families[Unit.BYTES].add_metric(labels, total.bytes)
+            for families, names in ((self._admitted, labels), (self._used, [*labels, OURS])):
+                families[Unit.MESSAGES].add_metric(names, total.messages)
+                families[Unit.BYTES].add_metric(names, total.bytes)
             self._held[Unit.MESSAGES].add_metric(labels, total.messages_held_ns / NANOS_PER_SECOND)
             self._held[Unit.BYTES].add_metric(labels, total.bytes_held_ns / NANOS_PER_SECOND)
             if total.messages_refused:
@@ -188,7 +189,7 @@ class GroupFamilies:
             limit = row.limits.of(dimension)
             if limit is not None:
                 self._local[dimension.unit].add_metric(labels, float(limit))
-                self._quota[dimension.unit].add_metric(labels, float(limit))
+                self._quota[dimension.unit].add_metric([*labels, OURS], float(limit))
             share = row.throttled_permille.get(dimension, 0) / 1000
             self._throttled[dimension.unit].add_metric(labels, share)
         self._participants.add_metric([group], row.participants)

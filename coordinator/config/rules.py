@@ -22,7 +22,9 @@ from coordinator.core.model import NANOS_PER_SECOND
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
-_ADDRESS = re.compile(r"(\[(?P<six>[^\]\s]+)\]|(?P<host>[^:\[\]\s]+)):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(
+    r"(\[(?P<six>[^\]\s]+)\]|(?P<host>\w([-.\w]*\w)?\.?))(:(?P<port>[0-9]{1,5}))?"
+)
 _LISTENER = re.compile(r"[-.\w]{0,128}", re.ASCII)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([-.\w]*\w)?)(:\d{1,5})?", re.ASCII)
 _OF_THIS_MACHINE: Mapping[str, frozenset[str]] = {
@@ -30,6 +32,7 @@ _OF_THIS_MACHINE: Mapping[str, frozenset[str]] = {
     "::": frozenset({"0.0.0.0", "127.0.0.1", "::", "::1"}),  # a gate listens to both families there
     "localhost": frozenset({"127.0.0.1", "::1"}),
 }
+_PORT_MAX = 65_535
 _MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
 
@@ -136,7 +139,7 @@ def check(config: Config) -> None:
         )
     _check_gate_tls(config)
     _check_replication(config)
-    _check_prefix("broker_web_url", config.broker_web_url, ("http://", "https://"))
+    _check_url("broker_web_url", config.broker_web_url, ("http://", "https://"))
     _check_bus(config)
     _check_zookeeper(config)
     _check_range(
@@ -183,7 +186,7 @@ def _check_enforcement(config: Config) -> None:
     if -1 < config.native_margin < 0:
         raise ConfigError(f"native_margin is {config.native_margin}: use 0.0 to 1.0, or -1")
     if config.native_service_url:
-        _check_prefix("native_service_url", config.native_service_url, ("pulsar://",))
+        _check_url("native_service_url", config.native_service_url, ("pulsar://",))
     if not config.has_gate:
         of_gate = [item.name for item in fields(Config) if item.name.startswith("gate_")]
         _check_unset(config, (*of_gate, *_ONLY_GATES), _NATIVE_ALONE)
@@ -237,6 +240,11 @@ def _check_zookeeper(config: Config) -> None:
     if config.zookeeper_sasl and not config.zookeeper_credentials_file:
         raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
     for server in config.zookeeper_servers.split(","):
+        if "/" in server:
+            raise ConfigError(
+                f"zookeeper_servers {server!r}: write no path here; it goes before those of "
+                "zookeeper_root and zookeeper_brokers_path"
+            )
         split_address("zookeeper_servers", server)
     _check_client_tls(config, "zookeeper_tls")
 
@@ -368,12 +376,19 @@ def split_address(key: str, address: str) -> tuple[str, int]:
     Raises:
         ConfigError: it is not host:port.
     """
-    match = _ADDRESS.fullmatch(address)
-    if match is None or int(match["port"]) > 65535 or not _is_ipv6(match["six"]):
+    match = _address(address)
+    if match is None or match["port"] is None:
         raise ConfigError(
             f"{key} {address!r}: write host:port, for example 127.0.0.1:6650 or [fd00::7]:6650"
         )
     return match["six"] or match["host"], int(match["port"])
+
+
+def _address(text: str) -> re.Match[str] | None:
+    """Host, and port if there is one; None if it is no address."""
+    match = _ADDRESS.fullmatch(text)
+    valid = match and int(match["port"] or 0) <= _PORT_MAX and _is_ipv6(match["six"])
+    return match if valid else None
 
 
 def _is_ipv6(text: str | None) -> bool:
@@ -400,6 +415,16 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _check_url(key: str, value: str, prefixes: tuple[str, ...]) -> None:
+    _check_prefix(key, value, prefixes)
+    address = value.partition("://")[2].partition("/")[0]
+    if _address(address) is None:
+        raise ConfigError(
+            f"{key} {value!r}: {address!r} is no host or host:port; write, for example, "
+            f"{prefixes[0]}[fd00::7]:8080"
+        )
 
 
 def _check_prefix(key: str, value: str, prefixes: tuple[str, ...]) -> None:

@@ -15,7 +15,9 @@ from tests.admin_api.test_metrics import scrape, value_of
 from tests.admin_api.world import World
 
 IDLE = "persistent://shop/orders/idle"
-LABELS = {"cluster": "memory", "namespace": "shop/orders", "topic": TOPIC}
+OF_TOPIC = {"cluster": "memory", "namespace": "shop/orders", "topic": TOPIC}
+OURS = {"exporter": "pulsar-quota"}
+LABELS = OF_TOPIC | OURS
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ async def test_evictions_are_counters_by_topic_and_type_and_by_broker(
     assert (by_topic.type, by_broker.type) == ("counter", "counter")
     for quota_type in ("size", "time"):
         assert value_of(by_topic, **LABELS, quota_type=quota_type) == 0
-        assert value_of(by_broker, cluster="memory", quota_type=quota_type) == 0
+        assert value_of(by_broker, cluster="memory", **OURS, quota_type=quota_type) == 0
     backlog.publish(20)
     await backlog.enforcement.look()
     families = await scrape(client)
@@ -67,7 +69,7 @@ async def test_evictions_are_counters_by_topic_and_type_and_by_broker(
     by_broker = families["pulsar_broker_storage_backlog_quota_exceeded_evictions"]
     assert value_of(by_topic, **LABELS, quota_type="size") == 1
     assert value_of(by_topic, **LABELS, quota_type="time") == 0
-    assert value_of(by_broker, cluster="memory", quota_type="size") == 1
+    assert value_of(by_broker, cluster="memory", **OURS, quota_type="size") == 1
     names = {sample.name for family in (by_topic, by_broker) for sample in family.samples}
     assert names == {
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
@@ -99,7 +101,7 @@ async def test_without_topic_level_ages_are_left_out_and_evictions_told_by_names
         families = await scrape(client)
     assert families["pulsar_storage_backlog_age_seconds"].samples == []
     family = families["pulsar_storage_backlog_quota_exceeded_evictions"]
-    labels = {"cluster": "memory", "namespace": "shop/orders", "quota_type": "size"}
+    labels = {"cluster": "memory", "namespace": "shop/orders", "quota_type": "size"} | OURS
     assert value_of(family, **labels) == 1
     assert all("topic" not in sample.labels for sample in family.samples)
 
@@ -108,8 +110,8 @@ async def test_without_topic_level_ages_are_left_out_and_evictions_told_by_names
 async def test_the_used_part_of_a_quota_is_told_by_type(client: httpx.AsyncClient) -> None:
     """Only where there is a quota."""
     family = (await scrape(client))["pulsar_quota_backlog_used_ratio"]
-    assert value_of(family, **LABELS, quota_type="size") == 0.5
-    assert value_of(family, **LABELS, quota_type="time") == 0.2
+    assert value_of(family, **OF_TOPIC, quota_type="size") == 0.5
+    assert value_of(family, **OF_TOPIC, quota_type="time") == 0.2
     assert all(sample.labels["topic"] == TOPIC for sample in family.samples)
 
 

@@ -170,12 +170,31 @@ async def test_pulsars_names_have_pulsars_labels(
     world.throttle_orders()
     families = await scrape(client)
 
-    labels = {"ResourceGroup": "orders", "MonitoringClass": "Publish"}
+    labels = {
+        "ResourceGroup": "orders",
+        "MonitoringClass": "Publish",
+        "exporter": "pulsar-quota",
+    }
     quota = families["pulsar_resource_group_calculated_messages_quota"]
     assert (quota.type, value_of(quota, **labels)) == ("gauge", 1_000)
     assert "counter" in quota.documentation
     used = families["pulsar_resource_group_bytes_used"]
     assert (used.type, value_of(used, **labels)) == ("counter", 0)
+
+
+async def test_no_series_of_a_name_of_pulsars_has_the_labels_of_the_brokers(
+    client: httpx.AsyncClient, orders: str
+) -> None:
+    """A sum over both would count twice what a label does not tell apart."""
+    pulsars = [
+        sample
+        for name, family in (await scrape(client)).items()
+        if not name.startswith("pulsar_quota_")
+        for sample in family.samples
+    ]
+
+    assert pulsars
+    assert all(sample.labels["exporter"] == "pulsar-quota" for sample in pulsars)
 
 
 async def test_an_unknown_demand_has_no_series(

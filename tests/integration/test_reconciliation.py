@@ -367,6 +367,32 @@ def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled:
         reconciled.http.delete(at_broker)
 
 
+def test_a_namespace_that_was_attached_at_a_broker_is_told_until_it_is_imported(
+    reconciled: World,
+) -> None:
+    """A group that only Pulsar has, too; one import takes both over."""
+    name, namespace = f"theirs-{reconciled.group}", f"{TENANT}/theirs"
+    reconciled.topics.create_namespace(namespace, bundles=4)
+    url = f"{reconciled.cluster.web_url()}/admin/v2"
+    group_url, attached_url = f"{url}/resourcegroups/{name}", f"{url}/namespaces/{namespace}"
+    reconciled.http.put(group_url, json={"publishRateInMsgs": 100}).raise_for_status()
+    reconciled.http.post(f"{attached_url}/resourcegroup/{name}").raise_for_status()
+    try:
+        eventually(lambda: {name, namespace} <= told(reconciled, "OnlyInPulsar"), "both are told")
+        doctor_says(reconciled, f"the namespace {namespace} was attached to {name} at a broker")
+        source = reconciled.cluster.broker(BROKER).web_url
+        imported = pulsar_quota(reconciled, "import", "--from", source)
+        assert imported.returncode == 0, imported.stderr
+        eventually(lambda: not told(reconciled, "OnlyInPulsar") & {name, namespace}, "both known")
+        assert reconciled.get(f"/quota/v1/groups/{name}")["attachments"]["namespaces"] == [
+            namespace
+        ]
+    finally:
+        pulsar_quota(reconciled, "groups", "delete", name, "--force")
+        reconciled.http.delete(f"{attached_url}/resourcegroup")
+        reconciled.http.delete(group_url)
+
+
 def ended(world: World) -> int:
     """The bytes that the broker's sidecar has told of ended subscriptions."""
     rows = world.get("/quota/v1/reconciliation", at=BROKER)["escapes"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from coordinator.adapters.broker.paths import namespace_path
 from coordinator.adapters.broker.web_service import WebServiceClient, asked, said
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
@@ -52,6 +53,13 @@ class HttpInventory(WebServiceClient):
     async def groups(self) -> Sequence[str]:
         """See `Inventory`."""
         return names_in(accepted(await self._request("GET", "/resourcegroups")))
+
+    async def group_of(self, namespace: str) -> str | None:
+        """See `Inventory`."""
+        answer = await self._request("GET", f"{namespace_path(namespace)}/resourcegroup")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        return accepted(answer).text.strip().strip('"')
 
     async def _request(
         self, method: str, path: str, body: Mapping[str, object] | None = None

@@ -60,13 +60,6 @@ class HttpNativeAdmin(HttpInventory):
         """See `NativeAdmin`."""
         accepted(await self._request("DELETE", f"/resourcegroups/{validate_name(group)}"))
 
-    async def group_of(self, namespace: str) -> str | None:
-        """See `NativeAdmin`."""
-        answer = await self._request("GET", f"{namespace_path(namespace)}/resourcegroup")
-        if answer.status_code == httpx.codes.NOT_FOUND:
-            return None
-        return accepted(answer).text.strip().strip('"')
-
     async def attach(self, namespace: str, group: str) -> None:
         """See `NativeAdmin`."""
         path = f"{namespace_path(namespace)}/resourcegroup"

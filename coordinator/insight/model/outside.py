@@ -85,3 +85,7 @@ class Inventory(Protocol):
     async def groups(self) -> Sequence[str]:
         """Return the names of Pulsar's own resource groups."""
         ...
+
+    async def group_of(self, namespace: str) -> str | None:
+        """Return the one that Pulsar attaches a namespace to; empty without one, None without it."""
+        ...

@@ -4,11 +4,12 @@
   where no sidecar hears of it. Its attachment keeps its group from being deleted, and a new one of the
   same name is held to an old limit. If one is made, that is told until the attachment ends: whether it
   holds for the new one is for an operator to say.
-* *Only in Pulsar*: a resource group was made at a broker. No sidecar knows it, so it limits what Pulsar
-  makes of it, by each broker for itself.
+* *Only in Pulsar*: a resource group was made at a broker, or a namespace attached to one there. No
+  sidecar knows it, so it limits what Pulsar makes of it, by each broker for itself.
 
 Each sidecar asks its own broker: for the tenants, the groups, and the namespaces of at most
-`TENANTS_PER_LOOK` tenants, which take turns. So a broker answers a bounded number of requests, and a
+`TENANTS_PER_LOOK` tenants, which take turns; and while Pulsar has groups that sidecars did not make, for
+those of some namespaces (foreign_attachments.py). So a broker answers a bounded number of requests, and a
 large cluster is looked through in more than one look.
 """
 
@@ -24,9 +25,13 @@ import structlog
 from coordinator.core.model import Attachments
 from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.outside import Inventory
+from coordinator.insight.shell.foreign_attachments import ForeignAttachments
 from coordinator.ports import Catalogue, PortError
 
 TENANTS_PER_LOOK: Final = 50
+
+TOLD_MAX: Final = 100
+"""The most namespaces that are named as attached in Pulsar alone."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,6 +63,7 @@ class InventoryWatch:
         #: Owners that Pulsar did not have at some look, and that have been attached ever since.
         self._were_gone: frozenset[str] = frozenset()
         self._only_in_pulsar: tuple[str, ...] = ()
+        self._foreign = ForeignAttachments(inventory)
         #: The namespaces of each tenant that was looked at; the one looked at last is the last.
         self._namespaces: dict[str, frozenset[str]] = {}
         self._error = ""
@@ -80,6 +86,7 @@ class InventoryWatch:
             await self._ask()
         except PortError as error:
             self._orphans, self._only_in_pulsar, self._namespaces = (), (), {}
+            self._foreign.forget()
             if str(error) != self._error:
                 _log.info("Pulsar's tenants and groups cannot be looked at", reason=str(error))
             self._error = str(error)
@@ -102,6 +109,10 @@ class InventoryWatch:
         self._orphans = tuple(self._without_counterpart(self._catalogue.attachments, tenants))
         self._were_gone |= frozenset(self._orphans)
         self._only_in_pulsar = tuple(name for name in groups if not self._is_known(name))
+        if all(self._is_made_here(name) for name in groups):
+            self._foreign.forget()
+        else:
+            await self._foreign.look(tenants)
 
     def conditions(self, _now_ns: int) -> Iterator[Condition]:
         """Yield what has no counterpart, by the last answers and the present catalogue."""
@@ -131,6 +142,18 @@ class InventoryWatch:
                     name,
                     f"the resource group {name} was made at a broker, so no sidecar limits it: "
                     f"pulsar-quota import --from {self._broker_url} takes it over",
+                )
+
+        yield from islice(self._foreign_attachments(self._catalogue.attachments), TOLD_MAX)
+
+    def _foreign_attachments(self, attachments: Attachments) -> Iterator[Condition]:
+        for namespace, group in sorted(self._foreign.groups.items()):
+            if namespace not in attachments.namespaces and not self._is_made_here(group):
+                yield Condition(
+                    ConditionKind.ONLY_IN_PULSAR,
+                    namespace,
+                    f"the namespace {namespace} was attached to {group} at a broker, so no sidecar "
+                    f"limits it: pulsar-quota import --from {self._broker_url} takes it over",
                 )
 
     @staticmethod

@@ -8,7 +8,8 @@ import pytest
 
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.insight.model.conditions import ConditionKind
-from coordinator.insight.shell.inventory import TENANTS_PER_LOOK, InventoryWatch
+from coordinator.insight.shell.foreign_attachments import QUESTIONS_PER_LOOK
+from coordinator.insight.shell.inventory import TENANTS_PER_LOOK, TOLD_MAX, InventoryWatch
 from coordinator.ports import BrokerUnreachable, Catalogue, Refused, Versioned
 
 URL = "http://broker-1:8080"
@@ -22,6 +23,8 @@ class Pulsar:
         self.group_names = groups
         self.asked: list[str] = []
         self.failure: Exception | None = None
+        self.attached: dict[str, str] = {}
+        self.questions = 0
 
     async def tenants(self) -> Sequence[str]:
         if self.failure is not None:
@@ -34,6 +37,12 @@ class Pulsar:
 
     async def groups(self) -> Sequence[str]:
         return self.group_names
+
+    async def group_of(self, namespace: str) -> str:
+        self.questions += 1
+        if namespace.count("/") > 1:
+            raise ValueError(namespace)
+        return self.attached.get(namespace, "")
 
 
 def catalogue(tenants: Mapping[str, str], namespaces: Mapping[str, str], *groups: str) -> Catalogue:
@@ -112,6 +121,60 @@ async def test_a_group_that_only_pulsar_has_is_told() -> None:
     assert told(watch, ConditionKind.ONLY_IN_PULSAR) == ["theirs"]
     (found,) = watch.conditions(0)
     assert found.sentence.endswith(f": pulsar-quota import --from {URL} takes it over")
+
+
+async def test_a_namespace_that_was_attached_at_a_broker_is_told_until_it_is_known_here() -> None:
+    """To a group of that name here, too; a name of an old form is passed over."""
+    pulsar = Pulsar({"shop": ["cluster/old", "a", "b", "c"]}, ["gold", "all-of=a"])
+    pulsar.attached = {"shop/a": "gold", "shop/b": "all-of=a", "shop/c": "gold"}
+    watch = InventoryWatch(pulsar, 60.0, URL, lambda name: name.startswith("all-of="))
+    watch.catalogue_changed(catalogue({}, {"shop/c": "gold"}, "gold"))
+    await watch.look()
+
+    (found,) = watch.conditions(0)
+    assert (found.kind, found.subject) == (ConditionKind.ONLY_IN_PULSAR, "shop/a")
+    assert found.sentence == (
+        "the namespace shop/a was attached to gold at a broker, so no sidecar limits it: "
+        f"pulsar-quota import --from {URL} takes it over"
+    )
+    watch.catalogue_changed(catalogue({}, {"shop/a": "gold", "shop/c": "gold"}, "gold"))
+    assert list(watch.conditions(0)) == []
+
+
+async def test_a_namespace_that_was_detached_or_deleted_there_is_told_no_more() -> None:
+    """After the next round."""
+    pulsar = Pulsar({"shop": ["a", "b"]}, ["theirs"])
+    pulsar.attached = {"shop/a": "theirs", "shop/b": "theirs"}
+    watch = InventoryWatch(pulsar, 60.0, URL)
+    watch.catalogue_changed(catalogue({}, {}, "theirs"))
+    await watch.look()
+    assert told(watch, ConditionKind.ONLY_IN_PULSAR) == ["shop/a", "shop/b"]
+    pulsar.names, pulsar.attached = {"shop": ["b"]}, {}
+    await watch.look()
+
+    assert told(watch, ConditionKind.ONLY_IN_PULSAR) == []
+
+
+async def test_namespaces_are_asked_for_in_turns_and_only_while_pulsar_has_groups_of_its_own() -> (
+    None
+):
+    """Each look asks a bounded number of questions, and all namespaces are asked for in the end."""
+    names = [f"n{number:03}" for number in range(2 * QUESTIONS_PER_LOOK)]
+    pulsar = Pulsar({"shop": names}, ["made-here"])
+    pulsar.attached = {f"shop/{name}": "theirs" for name in names}
+    watch = InventoryWatch(pulsar, 60.0, URL, lambda name: name == "made-here")
+    watch.catalogue_changed(catalogue({}, {}, "theirs"))
+    await watch.look()
+    assert pulsar.questions == 0
+    pulsar.group_names = ["made-here", "theirs"]
+    for asked in (QUESTIONS_PER_LOOK - 1, 2 * QUESTIONS_PER_LOOK - 1, 2 * QUESTIONS_PER_LOOK):
+        await watch.look()
+        assert pulsar.questions == asked
+    assert len(told(watch, ConditionKind.ONLY_IN_PULSAR)) == TOLD_MAX
+
+    pulsar.group_names = ["made-here"]
+    await watch.look()
+    assert told(watch, ConditionKind.ONLY_IN_PULSAR) == []
 
 
 async def test_many_tenants_take_turns() -> None:
