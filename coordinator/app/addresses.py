@@ -1,13 +1,14 @@
 """The addresses of brokers and gates, on their way from the brokers' registrations to the gate.
 
 A broker that advertises no gate is a condition, and a line of the log when it appears: clients of gates
-are told to ask again for its topics, and all others are left alone.
+are told to ask again for its topics, and all others are left alone. Another condition are fewer sidecars
+than brokers that advertise one: clients are sent to a gate that does not exist.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
@@ -24,10 +25,14 @@ class AddressCourier:
     Args:
         gate: gets the map.
         listener: the name of the brokers' advertised listener that leads to gates; empty checks nothing.
+        sidecars: returns how many sidecars there are; None while that is not known.
     """
 
-    def __init__(self, gate: AddressingGate, listener: str) -> None:
+    def __init__(
+        self, gate: AddressingGate, listener: str, sidecars: Callable[[], int | None]
+    ) -> None:
         self._gate = gate
+        self._sidecars = sidecars
         self._listener = listener
         self._brokers = KnownBrokers(listener)
         self._map = AddressMap()
@@ -42,13 +47,22 @@ class AddressCourier:
         self.informed.set()
 
     def conditions(self, _now_ns: int) -> Iterator[Condition]:
-        """Yield the registered brokers that advertise no gate."""
+        """Yield the registered brokers that advertise no gate, and that gates are missing."""
         for broker in self._without_gate:
             yield Condition(
                 ConditionKind.WITHOUT_GATE,
                 broker,
                 f"the broker {broker} advertises no listener {self._listener}, so no gate names it to "
                 "clients",
+            )
+
+        sidecars, gates = self._sidecars(), self._brokers.with_gate()
+        if sidecars is not None and sidecars < gates:
+            yield Condition(
+                ConditionKind.WITHOUT_SIDECAR,
+                self._listener,
+                f"{gates} brokers advertise the listener {self._listener}, but the number of sidecars is "
+                f"{sidecars}: clients that are sent to a missing gate get no connection",
             )
 
     def _follow(self, registrations: Sequence[BrokerRegistration]) -> None:

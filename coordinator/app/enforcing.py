@@ -12,7 +12,9 @@ from coordinator.app.addresses import AddressCourier
 from coordinator.app.parts import AnyGate, SidecarParts
 from coordinator.app.topic_limits import TopicLimitCourier
 from coordinator.config import Config
+from coordinator.core.lifecycle import Lifecycle
 from coordinator.gate.process.handle import GateProcess
+from coordinator.insight.model.views import HealthView
 from coordinator.native.shell.both import GateAndNative
 from coordinator.ports import TrafficGate
 from coordinator.reconciliation.shell.reconciler import Reconciler
@@ -62,13 +64,19 @@ async def follow_addresses(
     parts: SidecarParts, gate: GateProcess, stack: AsyncExitStack
 ) -> asyncio.Event:
     """Let the gate know the cluster's addresses; return the event that is set when it first does."""
-    courier = AddressCourier(gate, parts.config.gate_listener_name)
+    courier = AddressCourier(
+        gate, parts.config.gate_listener_name, lambda: _sidecars(parts.runner.views.health())
+    )
     registrations = parts.kept.registrations
     registrations.watch(courier.changed)
     parts.runner.sampler.further.append(courier.conditions)
     stack.push_async_callback(registrations.stop)
     await registrations.start()
     return courier.informed
+
+
+def _sidecars(health: HealthView) -> int | None:
+    return len(health.members) if health.state is Lifecycle.ACTIVE else None
 
 
 async def open_gate(gate: AnyGate, *informed: asyncio.Event) -> None:

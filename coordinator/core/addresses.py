@@ -121,6 +121,10 @@ class KnownBrokers:
         self._registrations, self._present = kept | present, frozenset(present)
         return AddressMap(self._ways())
 
+    def with_gate(self) -> int:
+        """Return how many registered brokers advertise a listener of the gates' name."""
+        return len(self._present) - len(self.without_gate())
+
     def without_gate(self) -> tuple[str, ...]:
         """Return the registered brokers that advertise no listener of the gates' name."""
         return tuple(

@@ -14,7 +14,7 @@ from deploy.chaos.links import Link, Links
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
-from tests.integration.world import TENANT, World
+from tests.integration.world import TENANT, World, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
@@ -70,7 +70,7 @@ def sidecar_less(cluster: Cluster, ungated: Ungated, tmp_path: Path) -> Iterator
 def test_the_limit_holds_for_the_brokers_that_have_a_sidecar_at_every_step(
     sidecar_less: World, ungated: Ungated
 ) -> None:
-    """1, 2 and 3 of 3 gated brokers share the limit; the others pass what they are offered."""
+    """1, 2 and 3 of 3 gated brokers share the limit; the others are free, and missing gates are told."""
     world, names = sidecar_less, list(sidecar_less.topic_of)
     with world.load(dict.fromkeys(names, OFFERED)):
         _until_passes(world, names, len(names) * OFFERED, "before, all is offered to all")
@@ -80,6 +80,8 @@ def test_the_limit_holds_for_the_brokers_that_have_a_sidecar_at_every_step(
             world.sidecars.start(newest)
             if gated == 1:
                 _limit(world, newest)
+            missing = gated < len(names)
+            eventually(lambda missing=missing: _is_told(world, names[0]) is missing, "it is told")  # type: ignore[misc]
             _until_passes(world, names[:gated], LIMIT, f"{gated} share the limit")
             with world.held_to(LIMIT, names[:gated]):
                 for name in names[gated:]:
@@ -91,6 +93,12 @@ def test_the_limit_holds_for_the_brokers_that_have_a_sidecar_at_every_step(
         _until_passes(world, names[:-1], LIMIT, "the others share the limit again")
         with world.held_to(LIMIT, names[:-1]):
             time.sleep(HELD_S)
+
+
+def _is_told(world: World, name: str) -> bool:
+    """Whether a sidecar says that gates are missing."""
+    found = world.get("/quota/v1/conditions", at=name)
+    return any(each["condition"] == "WithoutSidecar" for each in found)
 
 
 def _limit(world: World, name: str) -> None:

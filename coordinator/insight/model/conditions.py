@@ -50,6 +50,7 @@ class ConditionKind(Enum):
     ORPHANED = "Orphaned"
     ONLY_IN_PULSAR = "OnlyInPulsar"
     WITHOUT_GATE = "WithoutGate"
+    WITHOUT_SIDECAR = "WithoutSidecar"
     UNKNOWN_TOPICS = "UnknownTopics"
     PARTITION_NEAR_LIMIT = "PartitionNearLimit"
     BACKLOG_NEAR_QUOTA = "BacklogNearQuota"
@@ -127,6 +128,11 @@ TABLE: Mapping[ConditionKind, ConditionRow] = {
         Severity.WARNING,
         "Add the gates' listener to its advertisedListeners and start its sidecar, or correct "
         "gate_listener_name; until then clients of gates cannot reach its topics.",
+    ),
+    ConditionKind.WITHOUT_SIDECAR: ConditionRow(
+        Severity.WARNING,
+        "Start a sidecar with a gate at each broker that advertises one; pulsar-quota status names those "
+        "that run.",
     ),
     ConditionKind.UNKNOWN_TOPICS: ConditionRow(
         Severity.WARNING,
