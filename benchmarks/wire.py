@@ -43,11 +43,11 @@ from coordinator.core.model import (
     MonitoringClass,
     Rates,
     ResourceGroup,
-    Traffic,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.core.usage.map import UsageMap
 from coordinator.wire.reports import decode, encode
 

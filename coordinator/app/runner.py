@@ -50,14 +50,9 @@ from coordinator.core.events import (
     UsageReportReceived,
 )
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    EscrowRecord,
-    Member,
-    MonitoringClass,
-    Traffic,
-)
+from coordinator.core.model import NANOS_PER_SECOND, EscrowRecord, Member, MonitoringClass
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import (

@@ -9,14 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.core.model import (
-    EscrowRecord,
-    Member,
-    MonitoringClass,
-    ResourceGroup,
-    Traffic,
-    UsageReport,
-)
+from coordinator.core.model import EscrowRecord, Member, MonitoringClass, ResourceGroup, UsageReport
+from coordinator.core.traffic import Traffic
 
 
 class ConnectionState(Enum):

@@ -7,7 +7,8 @@ from typing import Final, Protocol
 
 from coordinator.core.addresses import AddressMap
 from coordinator.core.handling import Handling
-from coordinator.core.model import AnyRates, Attachments, Traffic
+from coordinator.core.model import AnyRates, Attachments
+from coordinator.core.traffic import Traffic
 
 COLLECTED_EVERY_S: Final = 0.05
 """The time between two collections of the gate's counts: the delay of everything urgent in them."""

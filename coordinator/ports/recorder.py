@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from coordinator.core.events import Event
-from coordinator.core.model import Dimension, NamespaceTraffic, UsageReport
+from coordinator.core.model import Dimension, UsageReport
+from coordinator.core.traffic import NamespaceTraffic
 
 if TYPE_CHECKING:  # the gate's process has the ports, and no core
     from coordinator.core.decisions import Decision

@@ -42,7 +42,6 @@ from coordinator.core.model import (
     AnyRates,
     Dimension,
     MonitoringClass,
-    Traffic,
     TrafficKey,
     Unit,
     UsageReport,
@@ -50,6 +49,7 @@ from coordinator.core.model import (
 from coordinator.core.reports.early import EarlyReports
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.ports import Recorder
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load

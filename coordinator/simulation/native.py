@@ -17,9 +17,9 @@ from coordinator.core.model import (
     AnyRates,
     Attachments,
     MonitoringClass,
-    Traffic,
     TrafficKey,
 )
+from coordinator.core.traffic import Traffic
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.steering import Steering

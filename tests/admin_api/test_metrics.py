@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from admin_api.metrics import gate
 from admin_api.metrics import scrape as scraping
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic, Unit
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
+from coordinator.core.traffic import Traffic
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.gate_views import (
     HOLD_BUCKETS_NS,

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from coordinator.core.events import TrafficCounted
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.model import MonitoringClass
+from coordinator.core.traffic import Traffic
 from tests.admin_api.world import World
 
 GROUP_PATH = "/admin/v2/resourcegroups/orders"

@@ -10,17 +10,10 @@ from dataclasses import dataclass, field
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.app.runner import Runner
 from coordinator.core.handling import Handling
-from coordinator.core.model import (
-    AnyRates,
-    Attachments,
-    Dimension,
-    MonitoringClass,
-    Rate,
-    Rates,
-    Traffic,
-)
+from coordinator.core.model import AnyRates, Attachments, Dimension, MonitoringClass, Rate, Rates
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.ports import Recorder
 from tests.memory.escrow import MemoryEscrow
 from tests.memory.store import MemoryStore

@@ -15,16 +15,10 @@ from coordinator.core.decisions import Decision
 from coordinator.core.events import Event, Tick, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import (
-    Dimension,
-    EscrowRecord,
-    NamespaceTraffic,
-    Rates,
-    ResourceGroup,
-    UsageReport,
-)
+from coordinator.core.model import Dimension, EscrowRecord, Rates, ResourceGroup, UsageReport
 from coordinator.core.state import CoordinatorState
 from coordinator.core.topics import TopicName
+from coordinator.core.traffic import NamespaceTraffic
 from coordinator.insight.model.operations import Operation
 from coordinator.ports import RecorderHealth, TopicLimit
 from tests.app.sidecars import PUBLISH, World, eventually, shares

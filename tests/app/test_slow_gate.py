@@ -10,8 +10,9 @@ import pytest
 
 from coordinator.core.events import Event, Tick
 from coordinator.core.instructions import Instruction
-from coordinator.core.model import Rates, ResourceGroup, Traffic
+from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from tests.app.sidecars import PUBLISH, RecordingGate, World, eventually
 
 

@@ -31,12 +31,12 @@ from coordinator.core.model import (
     Rate,
     Rates,
     ResourceGroup,
-    Traffic,
     Usage,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.wire import reports

@@ -44,11 +44,11 @@ from coordinator.core.model import (
     Rate,
     Rates,
     ResourceGroup,
-    Traffic,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 
 STEP_NS = 50_000_000
 SECOND_NS = 1_000_000_000

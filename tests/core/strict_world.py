@@ -44,11 +44,11 @@ from coordinator.core.model import (
     MonitoringClass,
     Rates,
     ResourceGroup,
-    Traffic,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 
 GROUP = "orders"
 STEP_NS = 100_000_000

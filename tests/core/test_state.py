@@ -33,16 +33,10 @@ from coordinator.core.instructions import (
     SetLocalLimits,
 )
 from coordinator.core.lifecycle import Degradation, IllegalTransition, Lifecycle
-from coordinator.core.model import (
-    Dimension,
-    Member,
-    MonitoringClass,
-    Rates,
-    Traffic,
-    UsageReport,
-)
+from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, UsageReport
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.core.usage.map import Verdict
 from tests.core.cluster import GROUP, ORDERS, SECOND_NS, STEP_NS, activate, count
 

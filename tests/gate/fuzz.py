@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coordinator.core.model import Rates, Traffic
+from coordinator.core.model import Rates
+from coordinator.core.traffic import Traffic
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.modes import Modes
 from coordinator.gate.limits.throttle import ThrottleReason

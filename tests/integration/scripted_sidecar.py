@@ -27,9 +27,9 @@ from coordinator.core.model import (
     NANOS_PER_SECOND,
     MonitoringClass,
     Rates,
-    Traffic,
     TrafficKey,
 )
+from coordinator.core.traffic import Traffic
 from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.spawning import Spawned
 from coordinator.ports import COLLECTED_EVERY_S

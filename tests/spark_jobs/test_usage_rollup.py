@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
+from coordinator.core.model import MonitoringClass
+from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
 from spark_jobs.forecast import forecast
 from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput

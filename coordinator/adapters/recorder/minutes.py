@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.adapters.recorder.seconds import parts
-from coordinator.core.model import NANOS_PER_SECOND, NamespaceKey, NamespaceTraffic
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
 
 _NANOS_PER_MINUTE: Final = 60 * NANOS_PER_SECOND
 _THROTTLED: Final = 10

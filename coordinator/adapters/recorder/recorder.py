@@ -36,14 +36,9 @@ from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import (
-    Dimension,
-    Member,
-    NamespaceTraffic,
-    ResourceGroup,
-    UsageReport,
-)
+from coordinator.core.model import Dimension, Member, ResourceGroup, UsageReport
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import NamespaceTraffic
 from coordinator.insight.model.operations import Operation
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.ports import RecorderHealth

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinator.core.model import NANOS_PER_SECOND, Traffic, TrafficKey
+from coordinator.core.model import NANOS_PER_SECOND, TrafficKey
+from coordinator.core.traffic import Traffic
 
 SPREAD_MAX_NS = 10 * NANOS_PER_SECOND
 """The longest time that a count is spread over."""

@@ -29,11 +29,11 @@ from coordinator.core.model import (
     MonitoringClass,
     Rates,
     ResourceGroup,
-    Traffic,
     TrafficKey,
     Usage,
 )
 from coordinator.core.settings import CoreSettings
+from coordinator.core.traffic import Traffic
 
 _LITTLE_PARTS = 4
 """A quarter of an equal part of a limit is little: all brokers together may keep a quarter of the

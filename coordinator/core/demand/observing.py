@@ -22,11 +22,11 @@ from coordinator.core.model import (
     NANOS_PER_SECOND,
     Rates,
     ResourceGroup,
-    Traffic,
     TrafficKey,
     Unit,
 )
 from coordinator.core.settings import CoreSettings
+from coordinator.core.traffic import Traffic
 
 ENFORCE, OBSERVE = "enforce", "observe"
 ENFORCEMENTS = (ENFORCE, OBSERVE)

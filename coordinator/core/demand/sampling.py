@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from coordinator.core.model import NANOS_PER_SECOND, Traffic
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.traffic import Traffic
 
 _LEAST_NS: Final = 100_000_000
 """Two of the gate's usual counts: one alone may be chance."""

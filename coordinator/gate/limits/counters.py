@@ -14,7 +14,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Protocol
 
-from coordinator.core.model import MonitoringClass, Traffic, Unit
+from coordinator.core.model import MonitoringClass, Unit
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.gate_views import HOLD_BUCKETS_NS
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from coordinator.core.handling import Handling
 from coordinator.core.limiting.tokens import MakeTokens, new_bucket
-from coordinator.core.model import AnyRates, MonitoringClass, Traffic
+from coordinator.core.model import AnyRates, MonitoringClass
+from coordinator.core.traffic import Traffic
 from coordinator.gate.limits.counters import GateListener, TrafficCounter
 from coordinator.gate.limits.dispatch import DispatchLimiter
 from coordinator.gate.limits.lease import GateLease

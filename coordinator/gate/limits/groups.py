@@ -14,17 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
-from coordinator.core.model import (
-    AnyRates,
-    Attachments,
-    MonitoringClass,
-    NamespaceKey,
-    Rates,
-    Traffic,
-    TrafficKey,
-)
+from coordinator.core.model import AnyRates, Attachments, MonitoringClass, Rates, TrafficKey
 from coordinator.core.owners import ANONYMOUS, group_of_role, subscription_key
 from coordinator.core.topics import TopicName, names_scalable
+from coordinator.core.traffic import NamespaceKey, Traffic
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.delayed import DelayedMessages
 from coordinator.gate.limits.group import Group

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic, TrafficKey
+from coordinator.core.model import MonitoringClass, TrafficKey
+from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
 from coordinator.gate.limits.counters import Stopwatch
 
 NAMESPACES_MAX: Final = 10_000

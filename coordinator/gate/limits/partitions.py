@@ -18,8 +18,9 @@ from itertools import islice
 from typing import Final
 
 from coordinator.core.limiting.windows import WINDOW_NS
-from coordinator.core.model import MonitoringClass, Rates, Traffic
+from coordinator.core.model import MonitoringClass, Rates
 from coordinator.core.topics import TopicName
+from coordinator.core.traffic import Traffic
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.namespaces import OTHERS

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from coordinator.core.model import MonitoringClass, NamespaceKey
+from coordinator.core.model import MonitoringClass
+from coordinator.core.traffic import NamespaceKey
 from coordinator.gate.limits.namespaces import NamespaceCounter
 from coordinator.insight.model.gate_views import UnknownTopicsView
 

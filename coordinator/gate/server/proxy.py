@@ -17,15 +17,9 @@ import structlog
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.handling import Handling
-from coordinator.core.model import (
-    AnyRates,
-    Attachments,
-    NamespaceTraffic,
-    Rates,
-    Traffic,
-    TrafficKey,
-)
+from coordinator.core.model import AnyRates, Attachments, Rates, TrafficKey
 from coordinator.core.topics import TopicName
+from coordinator.core.traffic import NamespaceTraffic, Traffic
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.counters import GateCounters

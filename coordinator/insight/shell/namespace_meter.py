@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
-from coordinator.core.model import NamespaceTraffic
+from coordinator.core.traffic import NamespaceTraffic
 from coordinator.ports import Clock, Recorder
 
 _PERIOD_S: Final = 1.0

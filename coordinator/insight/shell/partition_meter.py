@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Traffic
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
 from coordinator.insight.model.specification import ADVISED

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from coordinator.core.model import MonitoringClass, Traffic, TrafficKey
+from coordinator.core.model import MonitoringClass, TrafficKey
+from coordinator.core.traffic import Traffic
 
 
 @dataclass(slots=True)

@@ -14,8 +14,9 @@ from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.events import ConnectionState
 from coordinator.core.handling import refuses
-from coordinator.core.model import Dimension, Traffic, Unit
+from coordinator.core.model import Dimension, Unit
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model import explain, trees, what_if
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
 from coordinator.insight.model.sentences import handling_sentence

@@ -24,16 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    AnyRates,
-    Attachments,
-    Dimension,
-    NamespaceTraffic,
-    Rate,
-    Rates,
-    Traffic,
-)
+from coordinator.core.model import NANOS_PER_SECOND, AnyRates, Attachments, Dimension, Rate, Rates
+from coordinator.core.traffic import NamespaceTraffic, Traffic
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.early import EarlyTopics
 from coordinator.native.engine.entries import (

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.core.model import (
-    MonitoringClass,
-    NamespaceKey,
-    NamespaceTraffic,
-    Traffic,
-    TrafficKey,
-)
+from coordinator.core.model import MonitoringClass, TrafficKey
+from coordinator.core.traffic import NamespaceKey, NamespaceTraffic, Traffic
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.group import NativeGroup
 from coordinator.native.engine.sets import GroupSet

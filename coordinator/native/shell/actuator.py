@@ -25,12 +25,11 @@ from coordinator.core.model import (
     AnyRates,
     Attachments,
     Member,
-    NamespaceTraffic,
     Rates,
     ResourceGroup,
-    Traffic,
 )
 from coordinator.core.topics import SCALABLE, TopicName
+from coordinator.core.traffic import NamespaceTraffic, Traffic
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.gate_views import (

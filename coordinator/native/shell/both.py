@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.core.handling import Handling
-from coordinator.core.model import AnyRates, Attachments, Traffic
+from coordinator.core.model import AnyRates, Attachments
 from coordinator.core.topics import names_scalable
+from coordinator.core.traffic import Traffic
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import TrafficGate
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from coordinator.core.handling import Handling
-from coordinator.core.model import Rates, Traffic
+from coordinator.core.model import Rates
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,

@@ -6,12 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.adapters.recorder.minutes import Minute, Minutes
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    MonitoringClass,
-    NamespaceKey,
-    NamespaceTraffic,
-)
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass
+from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
 
 KEY = NamespaceKey("shop", "orders", ("orders",), MonitoringClass.PUBLISH)
 START_NS = 1_800_000_000 * NANOS_PER_SECOND

@@ -41,12 +41,12 @@ from coordinator.core.model import (
     MonitoringClass,
     Rates,
     ResourceGroup,
-    Traffic,
     Usage,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from tests.adapters.recorder.world import START_NS, Recording, eventually, files_at, rows_of

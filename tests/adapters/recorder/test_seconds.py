@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.adapters.recorder.seconds import SPREAD_MAX_NS, Second, Seconds
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass
+from coordinator.core.traffic import Traffic
 
 KEY = ("orders", MonitoringClass.PUBLISH)
 START_NS = 1_800_000_000 * NANOS_PER_SECOND

@@ -7,7 +7,8 @@ from pathlib import Path
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.trees import GROUPS_PER_TURN
 from coordinator.core.events import GroupsChanged, MembersChanged, Tick, TrafficCounted
-from coordinator.core.model import Member, MonitoringClass, ResourceGroup, Traffic
+from coordinator.core.model import Member, MonitoringClass, ResourceGroup
+from coordinator.core.traffic import Traffic
 from tests.adapters.recorder.test_recorder import Core
 from tests.adapters.recorder.world import START_NS, Recording
 from tests.core.tree_groups import group

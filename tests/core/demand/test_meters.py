@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.demand.meters import Meter, Meters
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    MonitoringClass,
-    Rates,
-    ResourceGroup,
-    Traffic,
-    Unit,
-)
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates, ResourceGroup, Unit
 from coordinator.core.settings import CoreSettings
+from coordinator.core.traffic import Traffic
 
 COUNTS = 20
 COUNT_NS = NANOS_PER_SECOND // COUNTS

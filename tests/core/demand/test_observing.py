@@ -10,16 +10,9 @@ import pytest
 from coordinator.core.demand.observing import OBSERVE, Observer
 from coordinator.core.events import GroupsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
-from coordinator.core.model import (
-    AnyRates,
-    Dimension,
-    MonitoringClass,
-    Rates,
-    ResourceGroup,
-    Traffic,
-    Unit,
-)
+from coordinator.core.model import AnyRates, Dimension, MonitoringClass, Rates, ResourceGroup, Unit
 from coordinator.core.settings import CoreSettings
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.explain import certificates, explain, group_view
 from tests.core.cluster import GROUP, SECOND_NS, STEP_NS, Cluster
 

@@ -11,12 +11,12 @@ from coordinator.core.model import (
     MonitoringClass,
     Rates,
     ResourceGroup,
-    Traffic,
     UsageReport,
 )
 from coordinator.core.reports.reporting import MANY
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.traffic import Traffic
 from tests.core.cluster import GROUP, Cluster, activate, count
 
 PUBLISH = MonitoringClass.PUBLISH

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 from coordinator.core.handling import Handling
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass
+from coordinator.core.traffic import Traffic
 from tests.gate import peer
 from tests.gate.brokers import Dispatcher, begin, run, seconds
 from tests.gate.conftest import TOPIC, Bench

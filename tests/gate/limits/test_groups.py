@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.model import MonitoringClass, Rates, Traffic
+from coordinator.core.model import MonitoringClass, Rates
+from coordinator.core.traffic import Traffic
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.modes import Modes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic, TrafficKey
+from coordinator.core.model import MonitoringClass, TrafficKey
+from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
 from coordinator.gate.limits.namespaces import FORGOTTEN, OTHERS, Namespaces
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, TOPIC, Bench

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from coordinator.core.model import MonitoringClass, NamespaceKey
+from coordinator.core.model import MonitoringClass
+from coordinator.core.traffic import NamespaceKey
 from coordinator.gate.limits.namespaces import OTHERS, NamespaceCounter, Namespaces
 from coordinator.gate.limits.roles import RoleCounters
 from coordinator.insight.model.gate_views import RoleView

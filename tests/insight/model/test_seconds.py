@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, MonitoringClass, Traffic
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, MonitoringClass
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
 
 S = NANOS_PER_SECOND

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.core.events import DrainCompleted, DrainRequested
-from coordinator.core.model import NamespaceTraffic
+from coordinator.core.traffic import NamespaceTraffic
 from coordinator.insight.shell.namespace_meter import NamespaceMeter
 from tests.adapters.recorder.test_recorder import Core
 from tests.adapters.recorder.world import Recording

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic
+from coordinator.core.model import Dimension, MonitoringClass, Rates
+from coordinator.core.traffic import Traffic
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from tests.memory.surroundings import ManualClock

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.model import MonitoringClass
+from coordinator.core.traffic import Traffic
 from coordinator.insight.shell.totals import TrafficTotal, TrafficTotals
 
 PUBLISH, DISPATCH = MonitoringClass
