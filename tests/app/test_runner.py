@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from coordinator.app import runner
 from coordinator.backlog.rules.views import BacklogView
-from coordinator.core.decisions import Decision
+from coordinator.core.decision import Decision
 from coordinator.core.events import Event, Tick, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction
 from coordinator.core.lifecycle import Lifecycle

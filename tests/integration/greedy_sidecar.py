@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.cli.__main__ import main
-from coordinator.core.decisions import Decider, Decision
+from coordinator.core.decider import Decider
+from coordinator.core.decision import Decision
 
 
 def take_everything() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.splitting import Binding
-from coordinator.core.decisions import Decision
+from coordinator.core.decision import Decision
 from coordinator.core.model import Dimension, LimitKey, Rate
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState

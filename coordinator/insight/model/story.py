@@ -22,7 +22,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from coordinator.core.allocation.splitting import Binding
-from coordinator.core.decisions import Decision
+from coordinator.core.decision import Decision
 from coordinator.core.events import (
     EscrowChanged,
     Event,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coordinator.core.allocation.laws import Claim
 from coordinator.core.allocation.splitting import Binding
-from coordinator.core.decisions import Decision
+from coordinator.core.decision import Decision
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,

@@ -1,4 +1,4 @@
-"""Which namespaces Pulsar itself attaches to resource groups, asked namespace by namespace.
+"""The namespaces that Pulsar itself attaches to resource groups, asked for one by one.
 
 There is no list of them, so the namespaces of all tenants take turns: each look asks a bounded number of
 questions and goes on where the last one ended.

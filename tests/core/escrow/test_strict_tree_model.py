@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from coordinator.core import decisions
+from coordinator.core import decider
 from coordinator.core.escrow.tree_quota import TreeQuotas
 from coordinator.core.events import GroupsChanged, ParticipantsChanged, TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits
@@ -152,7 +152,7 @@ def _ignore_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _keep_to_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that has just joined takes its reserves, as below a root without books."""
-    monkeypatch.setattr(decisions, "_within", lambda decision, _: decision)
+    monkeypatch.setattr(decider, "within", lambda decision, _: decision)
 
 
 def full_and_joined(world: TreeWorld) -> None:

@@ -1,8 +1,7 @@
-"""The local limits in force and the reason for each.
+"""The local limits in force, and how they are decided.
 
 A decision is made anew only for groups whose facts changed (``mark``); the last missing answer to a raise
-is such a fact (transfer/raise_protocol.py). Each decision is kept as a whole, so that the question "why
-is this limit what it is" needs no guess: insight/model/explain.py puts the answer into words.
+is such a fact (transfer/raise_protocol.py).
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from coordinator.core.allocation.forest import Forest
 from coordinator.core.allocation.parts import Parts
@@ -22,6 +20,7 @@ from coordinator.core.allocation.splitting import (
     Split,
     reserve_in,
 )
+from coordinator.core.decision import Decision, lasting, within
 from coordinator.core.degradation import Degradations, degraded_limit
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.escrow.books import fraction_of, limit_of
@@ -46,40 +45,6 @@ from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.transfer.tree_room import TreeRoom
 from coordinator.core.usage.map import UsageMap
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One local limit with its reason.
-
-    Args:
-        local_limit: per second; None is unlimited.
-        binding: the cause of the limit.
-        round: in which it was decided.
-        decided_ns: when.
-        split: the answer of the law; None where the law was not asked.
-        part_of: while degraded, the least shared sum since the limit was a part of it; in a tree, the
-            entitlement that is shared, since the sum follows the demand of others.
-        fraction: what is enforced beside the limit, below 1 per second (allocation/splitting.py).
-    """
-
-    local_limit: int | None
-    binding: Binding
-    round: int
-    decided_ns: int
-    split: Split | None = None
-    part_of: Rate | None = None
-    fraction: Fraction = NO_FRACTION
-
-    @property
-    def exact_limit(self) -> Rate | None:
-        """Return the local limit with its fraction."""
-        return None if self.local_limit is None else self.local_limit + self.fraction
-
-    @property
-    def shared(self) -> Rate | None:
-        """Return the sum of which the limit is a part, per second."""
-        return self.split.exactly_shared if self.part_of is None and self.split else self.part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +260,7 @@ class Decider:
         for dimension in Dimension:
             own = held.of(dimension) if held is not None else None
             place = (group.name, dimension)
-            decision = _within(
+            decision = within(
                 self._decide_dimension(group, dimension, own, facts), facts.shares.get(place)
             )
             before = self.decisions.get(place)
@@ -412,14 +377,14 @@ class Decider:
         """
         before = self.decisions.get((group.name, dimension))
         known = None if before is None else before.shared
-        lasting = _lasting(group, dimension, answer)
-        shared = answer.exactly_shared if lasting is None else lasting
+        lasts = lasting(group, dimension, answer)
+        shared = answer.exactly_shared if lasts is None else lasts
         part_of = shared if known is None else min(known, shared)
         if known:
             held = int(held * part_of // known)
-        limit = answer.limit if lasting is None else group.base_of(dimension) or 0
+        limit = answer.limit if lasts is None else group.base_of(dimension) or 0
         local = degraded_limit(
-            held if lasting is not None else min(limit, held),
+            held if lasts is not None else min(limit, held),
             limit,
             len(facts.members),
             facts.degradations,
@@ -461,7 +426,7 @@ class Decider:
         else:
             self._raises.drop(group.name, dimension)
         binding = answer.binding_of(broker, local)
-        part_of = _lasting(group, dimension, answer)
+        part_of = lasting(group, dimension, answer)
         fraction = answer.fractions.get(broker, NO_FRACTION) if local == target else NO_FRACTION
         return Decision(local, binding, facts.round, facts.now_ns, answer, part_of, fraction)
 
@@ -532,21 +497,3 @@ class Decider:
         degraded = facts.lifecycle is Lifecycle.DEGRADED
         binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
         return Decision(local, binding, facts.round, facts.now_ns, answer, fraction=fraction)
-
-
-def _within(decision: Decision, share: int | None) -> Decision:
-    """Return a decision within the share of the quota of a strict root; None is no such root."""
-    local = decision.local_limit
-    if share is None or local is None or local <= share:
-        return decision
-    degraded = decision.binding is Binding.DEGRADED
-    return replace(
-        decision, local_limit=share, binding=Binding.DEGRADED if degraded else Binding.GATE
-    )
-
-
-def _lasting(group: ResourceGroup, dimension: Dimension, answer: Split) -> int | None:
-    """Return the sum of which a leaf's limits are parts whatever others want; None outside trees."""
-    if group.entitled is None:
-        return None
-    return max(0, (group.base_of(dimension) or 0) - answer.idle * answer.reserve)
