@@ -267,7 +267,7 @@ NONSENSE = [
     b'{"schema":3,"group":"gold"}',
     b'{"schema":2,"parent":7,"group":7}',
     b'{"schema":1,"publishRateInMsgs":-2,"group":7}',
-    b'{"schema":1,"publishRateInMsgs":1.5,"group":"a/b"}',
+    b'{"schema":1,"publishRateInMsgs":1.0005,"group":"a/b"}',
     b'{"schema":1,"publishRateInMsgs":true}',
     b'{"schema":1,"publishRateInMsgs":1e999}',
     b'{"schema":1,"dispatchRateInBytes":9223372036854775808}',

@@ -70,6 +70,40 @@ def test_a_corrupt_definition_disturbs_no_other(world: World) -> None:
     eventually(lambda: faults(world) == {}, "the fault is gone")
 
 
+NO_LIMITS = (
+    '"publishRateInMsgs":0.0005',
+    '"publishRateInMsgs":-0.5',
+    '"publishRateInMsgs":1e400',
+    '"publishRateInMsgs":NaN',
+    '"publishRateInBytes":0.5',
+    '"publishRateInMsgs":0.5,"publishRateInBytes":100',
+    '"publishRateInMsgs":0.5,"law":"static"',
+)
+
+
+def test_a_fraction_that_no_limit_can_have_leaves_the_last_definition_in_force(
+    world: World,
+) -> None:
+    """A stranger's document is named as a fault; the group is held to the limit that it had."""
+    world.limit(publishRateInMsgs=0.5)
+    path = f"/pulsar-quota/groups/{world.group}"
+    zookeeper = KazooClient(world.cluster.state.zookeeper_connect)
+    zookeeper.start()
+    own, _ = zookeeper.get(path)
+    try:
+        for number, rates in enumerate(NO_LIMITS):
+            zookeeper.set(path, f'{{"schema":1,{rates},"n":{number}}}'.encode())
+            eventually(lambda: path in faults(world), f"{rates} is a fault")
+            in_force = world.get(f"/quota/v1/usage/{world.group}")["limits"]["publishRateInMsgs"]
+            assert in_force == 0.5, rates
+            zookeeper.set(path, own)
+            eventually(lambda: path not in faults(world), "the fault is gone")
+    finally:
+        zookeeper.set(path, own)
+        zookeeper.stop()
+        zookeeper.close()
+
+
 def reserves(world: World) -> set[int]:
     """The local limits of brokers through which nothing passes: half a per cent for all together."""
     return {row["publishRateInMsgs"] for row in world.local_limits().values()}
@@ -115,6 +149,11 @@ def test_a_bad_request_is_refused_and_changes_nothing(world: World) -> None:
     defined = told()
     for body, named in (
         ({"publishRateInMsgs": -2}, "publishRateInMsgs"),
+        ({"publishRateInMsgs": 0.0005}, "publishRateInMsgs"),
+        ({"publishRateInMsgs": "-0.5"}, "publishRateInMsgs"),
+        ({"publishRateInMsgs": 0.5, "publishRateInBytes": 100}, "publishRateInMsgs"),
+        ({"publishRateInMsgs": 0.5, "law": "steal"}, "publishRateInMsgs"),
+        ({"publishRateInBytes": 0.5}, "publishRateInBytes"),
         ({"publishRateInMsgs": 600, "law": "mine"}, "law"),
         ({"publishRateInMsgs": 600, "partitionPolicy": "pause"}, "partitionPolicy"),
     ):
