@@ -195,6 +195,8 @@ class CoordinatorState:
         elif self.degradations.cut_off:
             obstacle = "this sidecar is cut off from ZooKeeper"
         forest = self.decider.forest
+        decision = self.decider.decisions.get((group.name, dimension))
+        split = None if decision is None else decision.split
         facts = Facts(
             members=self.members,
             usage=self.usage,
@@ -203,6 +205,7 @@ class CoordinatorState:
             booked=self.escrow.told(group.name),
             now_ns=now_ns,
             kin=forest.kin(group.name),
+            fractions={} if split is None else split.fractions,
         )
         if not forest.is_inner(group.name):
             return self.certifier.certificate(group, dimension, facts, obstacle)

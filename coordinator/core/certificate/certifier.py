@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import chain
+from math import ceil
+from typing import Final
 
 from coordinator.core.allocation.splitting import reserve_of
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
@@ -77,6 +80,7 @@ class Facts:
         now_ns: the time.
         kin: the groups that share a limit with the group, itself included; a broker that raises itself
             in one of them asks those that take part in any (transfer/tree_room.py).
+        fractions: what each broker has beside its whole target, by this broker's view.
     """
 
     members: Mapping[str, Member]
@@ -86,6 +90,11 @@ class Facts:
     booked: Collection[str] | None
     now_ns: int
     kin: Collection[str] = ()
+    fractions: Mapping[str, Fraction] = field(default_factory=dict)
+
+
+_KNOWN: Final = frozenset({Basis.OWN, Basis.ANNOUNCED})
+"""Bases of a limit that is announced in whole numbers, so that its fraction comes on top."""
 
 
 class Certifier:
@@ -245,7 +254,8 @@ class Certifier:
 
     def _by_word(self, group: ResourceGroup, dimension: Dimension, facts: Facts) -> Certificate:
         """Return the certificate that follows from the announcement of every broker."""
-        highest = _highest(self._definitions(group), dimension)
+        definitions = self._definitions(group)
+        highest = _highest(definitions, dimension)
         if self._overflowed:
             return self._nothing(group, dimension, "too many brokers left without a word")
         if highest is None:
@@ -261,14 +271,17 @@ class Certifier:
             # A returned broker that was not heard yet may hold its former limit.
             holders.append(max(holder, departed.pop(broker, holder), key=lambda each: each.most))
         holders += departed.values()
-        most = sum(holder.most for holder in holders)
+        beside = sum(
+            facts.fractions.get(each.broker, 0) for each in holders if each.basis in _KNOWN
+        )
+        most = sum(holder.most for holder in holders) + ceil(beside)
         return Certificate(
             group.name,
             dimension,
             _limit(group, dimension),
             most,
             newcomer=self._newcomer(group, dimension, highest),
-            burst=self._burst(most, len(holders), self._definitions(group)),
+            burst=self._burst(most, len(holders), definitions),
             holders=tuple(holders),
         )
 
@@ -432,7 +445,7 @@ def _stops(group: ResourceGroup) -> bool:
 
 
 def _limit(group: ResourceGroup, dimension: Dimension) -> int:
-    limit = group.limits.of(dimension)
+    limit = group.limits_rounded_up.of(dimension)
     assert limit is not None, "only what is limited can be certified"
     return limit
 
@@ -448,6 +461,6 @@ def _base(definitions: Collection[ResourceGroup], dimension: Dimension) -> int:
 
 def _highest(definitions: Collection[ResourceGroup], dimension: Dimension) -> int | None:
     """Return the highest limit that a broker may use; None if a broker may see no limit."""
-    limits = [group.limits.of(dimension) for group in definitions]
+    limits = [group.limits_rounded_up.of(dimension) for group in definitions]
     known = [limit for limit in limits if limit is not None]
     return max(known) if known and len(known) == len(limits) else None

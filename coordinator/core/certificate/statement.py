@@ -29,6 +29,10 @@ and heard. A broker that sent a farewell only finishes its work under way. *Whic
 definition is under way, the highest that any broker may use, until every member's report has shown
 (usage/agreement.py) that it uses the new one.
 
+*Fractions.* Small local limits have fractions that no report tells (allocation/splitting.py). The sum has
+those of this broker's view, rounded up, and a limit with a fraction counts as the next whole number; for
+the time of a report a broker that sees other participants may have less than one a second more.
+
 Assumptions: this sidecar is connected to ZooKeeper and has read its state; a report is late by less than
 half of ``hold``; no broker lies. While this sidecar is cut off, is no member or has just stood still, it
 certifies only what follows from the books. Two amounts are not in the sum but stated beside it. A broker

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 
 import pytest
 
@@ -18,7 +20,7 @@ from coordinator.core.events import (
     DrainRequested,
     UsageReportReceived,
 )
-from coordinator.core.model import GroupUsage, MonitoringClass, Usage
+from coordinator.core.model import GroupUsage, MonitoringClass, Rate, Usage
 from coordinator.core.usage.columns import entries_in_columns
 from coordinator.insight.model import explain
 from tests.core.cluster import GROUP, SECOND_NS, Cluster
@@ -54,6 +56,19 @@ def test_at_rest_it_is_the_limit_exactly(cluster: Cluster) -> None:
         found = certificate(cluster, broker)
         assert (found.most, found.newcomer, found.burst) == (LIMIT, 15, 153)
     assert certificate(cluster).sentence() == "All together hold at most 3,000/s of 3,000/s now."
+
+
+@pytest.mark.parametrize("limit", [29, 20, Fraction(25, 2), Fraction(61, 2)])
+@pytest.mark.parametrize("policy", ["balanced", "strict"])
+def test_fractions_of_small_limits_are_in_the_sum(limit: Rate, policy: str) -> None:
+    """At rest all that passes is certified, and no more than the limit rounded up."""
+    cluster = Cluster(limit=limit, policy=policy)
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=LIMIT)
+    cluster.run(8.0)
+
+    found = certificate(cluster)
+    assert found.most == found.limit == ceil(limit)
 
 
 def test_what_may_come_on_top_is_the_credit_of_the_group() -> None:
