@@ -6,7 +6,8 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field
 
-from admin_api.schemas.definitions import ByteRate, CamelModel, MessageRate, RequestBody
+from admin_api.schemas.definitions import CamelModel, RequestBody
+from admin_api.schemas.numbers import ByteRate, MessageRate
 from coordinator.core.model import Dimension, Rates
 from coordinator.insight.model.answer import from_wire, to_wire
 from coordinator.insight.model.specification import WHOLE, Advice, Specification, delayed_advice

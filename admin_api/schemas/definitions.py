@@ -14,7 +14,6 @@ a limit under a mistaken name is no limit. Rates go by any of the spellings that
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar, Self
@@ -25,6 +24,14 @@ from pydantic_core import PydanticCustomError
 
 from admin_api.errors import ApiError, sentence_of
 from admin_api.requests.names import is_name
+from admin_api.schemas.numbers import (
+    ByteGuarantee,
+    ByteRate,
+    MessageGuarantee,
+    MessageLimit,
+    whole_number,
+    whole_up_to,
+)
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS, fault_of_fractions
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
@@ -38,97 +45,16 @@ from coordinator.core.model import (
     ResourceGroup,
 )
 from coordinator.core.owners import DEFAULT_ROLE, validate_tenants
-from coordinator.core.rates import number_of, rate_of
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import MAX_WEIGHT
 from coordinator.insight.model.answer import UNLIMITED, Number, exact_from_wire
 from coordinator.insight.model.views import RatesView
 from coordinator.ports import Versioned
 
-MAX_INT32 = 2**31 - 1
-MAX_INT64 = 2**63 - 1
-
 _MISTAKES_TOLD = 5
 """The most unknown fields of one body that are named; a hostile one has thousands."""
 
-_WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
-_DECIMAL_NUMBER = re.compile(r"\s*[0-9]{1,10}\.[0-9]{1,3}\s*", re.ASCII)
 _DEFAULTS = ResourceGroup("defaults", Rates())
-
-
-def _whole_number(value: object) -> int | None:
-    """Return a number that tools may write as 12, 12.0 or "12"; None for any other value."""
-    match value:
-        case bool():
-            return None
-        case int():
-            return value
-        case float() if value.is_integer():
-            return int(value)
-        case str() if _WHOLE_NUMBER.fullmatch(value):
-            return int(value)
-        case _:
-            return None
-
-
-def _decimal_number(value: object) -> float | None:
-    """Return a number that tools may write as 0.5 or "0.5"; None for any other value."""
-    if isinstance(value, str) and _DECIMAL_NUMBER.fullmatch(value):
-        return float(value)
-    return value if isinstance(value, float) else None
-
-
-def _rate_up_to(maximum: int) -> BeforeValidator:
-    def parse(value: object) -> int | None:
-        if value is None:
-            return None
-        number = _whole_number(value)
-        if number is None or not UNLIMITED <= number <= maximum:
-            shown = json.dumps(value)[:40]
-            raise PydanticCustomError(
-                "rate",
-                "must be a whole number from 0 to {maximum}, or -1 for not limited, but is {shown}",
-                {"maximum": maximum, "shown": shown},
-            )
-        return number
-
-    return BeforeValidator(parse)
-
-
-def _limit_up_to(maximum: int) -> BeforeValidator:
-    def parse(value: object) -> Number | None:
-        if value is None:
-            return None
-        number: Number | None = _whole_number(value)
-        if number is None and (decimal := _decimal_number(value)) is not None:
-            exact = rate_of(decimal)
-            number = None if exact is None else number_of(exact)
-        if number is None or not (number == UNLIMITED or 0 <= number <= maximum):
-            raise PydanticCustomError(
-                "limit",
-                "must be a number from 0 to {maximum} with at most three decimals, or -1 for not "
-                "limited, but is {shown}",
-                {"maximum": maximum, "shown": json.dumps(value)[:40]},
-            )
-        return number
-
-    return BeforeValidator(parse)
-
-
-def _whole_up_to(least: int, maximum: int) -> BeforeValidator:
-    def parse(value: object) -> int | None:
-        if value is None:
-            return None
-        number = _whole_number(value)
-        if number is None or not least <= number <= maximum:
-            raise PydanticCustomError(
-                "amount",
-                "must be a whole number from {least} to {maximum}, but is {shown}",
-                {"least": least, "maximum": maximum, "shown": json.dumps(value)[:40]},
-            )
-        return number
-
-    return BeforeValidator(parse)
 
 
 def _one_of(names: Collection[str]) -> BeforeValidator:
@@ -157,13 +83,6 @@ def _tenants_or_none(value: object) -> tuple[str, ...] | None:
         return None if value is None else validate_tenants(value)
     except ValueError as error:
         raise PydanticCustomError("tenants", "{fault}", {"fault": str(error)}) from error
-
-
-MessageLimit = Annotated[Number | None, _limit_up_to(MAX_INT32)]
-MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
-ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
-MessageGuarantee = Annotated[int | None, _whole_up_to(0, MAX_INT32)]
-ByteGuarantee = Annotated[int | None, _whole_up_to(0, MAX_INT64)]
 
 
 class CamelModel(BaseModel):
@@ -214,7 +133,7 @@ class RequestBody(CamelModel):
             elif name in names:
                 fields[name] = value
             elif name in cls.not_limited:
-                if value is not None and _whole_number(value) != UNLIMITED:
+                if value is not None and whole_number(value) != UNLIMITED:
                     yield f"{name}: {cls.not_limited[name]}; leave it out, or send -1"
             elif value is not None:
                 yield f"{given:.80}: unknown field; known are {', '.join(names)}"
@@ -265,17 +184,17 @@ class GroupPatch(RequestBody):
     on_limit: Annotated[str | None, _one_of(ON_LIMIT)] = Field(
         None, description="publishes above the limit: hold, or refuse after hold_millis"
     )
-    hold_millis: Annotated[int | None, _whole_up_to(0, MAX_HOLD_MILLIS)] = Field(
+    hold_millis: Annotated[int | None, whole_up_to(0, MAX_HOLD_MILLIS)] = Field(
         None, description="with refuse: ms for which a publish is held before it fails"
     )
-    burst_seconds: Annotated[int | None, _whole_up_to(0, MAX_BURST_SECONDS)] = Field(
+    burst_seconds: Annotated[int | None, whole_up_to(0, MAX_BURST_SECONDS)] = Field(
         None,
         description="s of the limit that it may save up; 0 = as much as the configuration says",
     )
     parent: Annotated[str | None, BeforeValidator(_group_or_none)] = Field(
         None, description="the group whose limit it shares with its siblings; empty = none"
     )
-    weight: Annotated[int | None, _whole_up_to(1, MAX_WEIGHT)] = Field(
+    weight: Annotated[int | None, whole_up_to(1, MAX_WEIGHT)] = Field(
         None, description="how many times it counts in what guarantees leave of the parent's limit"
     )
     publish_guarantee_in_msgs: MessageGuarantee = Field(

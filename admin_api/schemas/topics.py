@@ -13,13 +13,8 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from admin_api.schemas.definitions import (
-    ByteRate,
-    CamelModel,
-    MessageRate,
-    RatesBody,
-    RequestBody,
-)
+from admin_api.schemas.definitions import CamelModel, RatesBody, RequestBody
+from admin_api.schemas.numbers import ByteRate, MessageRate
 from coordinator.core.model import Dimension, Rates
 from coordinator.insight.model.answer import from_wire, to_wire
 from coordinator.insight.model.gate_views import GateLimits

@@ -210,6 +210,8 @@ class ResourceGroup:
     @property
     def limits_rounded_up(self) -> Rates:
         """Return its limits for those who know whole rates alone: 1 for 0.5."""
+        if not self.fractions:  # asked for every second, of groups that nearly all have none
+            return self.limits
         of = dict(self.fractions)
         rates = {each: self.limits.of(each) for each in Dimension}
         return Rates.from_mapping(

@@ -6,15 +6,15 @@ clients that always want more.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
 import pulsar
 import pytest
 
+from deploy.background import Background
 from tests.integration.test_dispatch import Drinker
 from tests.integration.world import World, eventually
 
@@ -28,27 +28,17 @@ SEEN_WITHIN_S = 0.5
 """A client sees a message at most this long after it passed."""
 
 
-class SteadySender:
+class SteadySender(Background):
     """A producer that always has a message to send, and notes when each was taken in."""
 
     def __init__(self, producer: pulsar.Producer) -> None:
+        super().__init__({"sender": self._send})
         self._producer = producer
         self.times_s: list[float] = []
         self.failures: list[pulsar.PulsarException] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send)
-
-    def start(self) -> None:
-        """Begin to send."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop sending, once the message under way is through."""
-        self._stopping.set()
-        self._thread.join(60)
 
     def _send(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stop.is_set():
             try:
                 self._producer.send(b"message")
             except pulsar.PulsarException as failure:
@@ -79,17 +69,16 @@ def clients(
     drinkers = {
         name: Drinker(client.subscribe(topic, "audit")) for name, topic in backlog_of.items()
     }
-    everyone: list[SteadySender | Drinker] = [*senders.values(), *drinkers.values()]
-    for each in everyone:
-        each.start()
-    try:
+    with ExitStack() as stack:
+        for sender in senders.values():
+            stack.enter_context(sender)
+        for drinker in drinkers.values():
+            drinker.start()
+            stack.callback(drinker.stop)
+        # Without limits what is under way is through at once.
+        free = {PUBLISH: -1, DISPATCH: -1}
+        stack.callback(world.put, f"/admin/v2/resourcegroups/{world.group}", free, "broker-1")
         yield senders, drinkers
-    finally:
-        world.put(
-            f"/admin/v2/resourcegroups/{world.group}", {PUBLISH: -1, DISPATCH: -1}, "broker-1"
-        )
-        for each in everyone:
-            each.stop()
 
 
 def set_limit(world: World, limit: float, policy: str) -> None:

@@ -32,6 +32,10 @@ class ForeignAttachments:
         #: The namespaces of the round under way, to forget what exists no more at its end.
         self._met: set[str] = set()
 
+    @property
+    def _is_round_over(self) -> bool:
+        return not self._tenants and not self._namespaces
+
     def forget(self) -> None:
         """Forget all; the next look begins anew."""
         self.groups.clear()
@@ -46,14 +50,14 @@ class ForeignAttachments:
             BrokerUnreachable: the broker does not answer.
             Refused: it may not be asked.
         """
-        if not self._tenants and not self._namespaces:
+        if self._is_round_over:
             self._tenants.extend(sorted(tenants))
         for _ in range(QUESTIONS_PER_LOOK):
-            if not self._tenants and not self._namespaces:
+            if self._is_round_over:
                 break
             with suppress(ValueError):  # a name that no group here could limit
                 await self._ask()
-        if not self._tenants and not self._namespaces:
+        if self._is_round_over:
             for gone in self.groups.keys() - self._met:
                 del self.groups[gone]
             self._met.clear()

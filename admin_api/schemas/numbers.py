@@ -1,0 +1,106 @@
+"""The numbers in bodies of requests: which are read, and as what.
+
+Tools may write 12 as 12.0 or "12", and 0.5 as "0.5". Each form says in its refusal what it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from coordinator.core.rates import number_of, rate_of
+from coordinator.insight.model.answer import UNLIMITED, Number
+
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+_WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
+_DECIMAL_NUMBER = re.compile(r"\s*[0-9]{1,10}\.[0-9]{1,3}\s*", re.ASCII)
+
+
+def whole_number(value: object) -> int | None:
+    """Return a number that tools may write as 12, 12.0 or "12"; None for any other value."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case float() if value.is_integer():
+            return int(value)
+        case str() if _WHOLE_NUMBER.fullmatch(value):
+            return int(value)
+        case _:
+            return None
+
+
+def _decimal_number(value: object) -> float | None:
+    """Return a number that tools may write as 0.5 or "0.5"; None for any other value."""
+    if isinstance(value, str) and _DECIMAL_NUMBER.fullmatch(value):
+        return float(value)
+    return value if isinstance(value, float) else None
+
+
+def _rate_up_to(maximum: int) -> BeforeValidator:
+    def parse(value: object) -> int | None:
+        if value is None:
+            return None
+        number = whole_number(value)
+        if number is None or not UNLIMITED <= number <= maximum:
+            shown = json.dumps(value)[:40]
+            raise PydanticCustomError(
+                "rate",
+                "must be a whole number from 0 to {maximum}, or -1 for not limited, but is {shown}",
+                {"maximum": maximum, "shown": shown},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
+def _limit_up_to(maximum: int) -> BeforeValidator:
+    def parse(value: object) -> Number | None:
+        if value is None:
+            return None
+        number: Number | None = whole_number(value)
+        if number is None and (decimal := _decimal_number(value)) is not None:
+            exact = rate_of(decimal)
+            number = None if exact is None else number_of(exact)
+        if number is None or not (number == UNLIMITED or 0 <= number <= maximum):
+            raise PydanticCustomError(
+                "limit",
+                "must be a number from 0 to {maximum} with at most three decimals, or -1 for not "
+                "limited, but is {shown}",
+                {"maximum": maximum, "shown": json.dumps(value)[:40]},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
+def whole_up_to(least: int, maximum: int) -> BeforeValidator:
+    """Return a validator of whole numbers in a range; null stays null."""
+
+    def parse(value: object) -> int | None:
+        if value is None:
+            return None
+        number = whole_number(value)
+        if number is None or not least <= number <= maximum:
+            raise PydanticCustomError(
+                "amount",
+                "must be a whole number from {least} to {maximum}, but is {shown}",
+                {"least": least, "maximum": maximum, "shown": json.dumps(value)[:40]},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
+MessageLimit = Annotated[Number | None, _limit_up_to(MAX_INT32)]
+MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
+ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
+MessageGuarantee = Annotated[int | None, whole_up_to(0, MAX_INT32)]
+ByteGuarantee = Annotated[int | None, whole_up_to(0, MAX_INT64)]
