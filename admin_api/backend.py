@@ -23,8 +23,8 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.insight.model.board import Board
 from coordinator.insight.model.conditions import Conditions
-from coordinator.insight.model.decision_history import DecisionHistory
 from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.event_log import EventLog
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,
     GateFigures,
@@ -34,15 +34,13 @@ from coordinator.insight.model.gate_views import (
     RoleView,
     UnknownTopicsView,
 )
-from coordinator.insight.model.journal import Journal
 from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.insight.model.outside import RecordedOperation
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.seconds import MinuteView
-from coordinator.insight.model.story import GroupStory
 from coordinator.insight.model.trees import TreeView
-from coordinator.insight.model.views import Explanation, GroupView, HealthView
+from coordinator.insight.model.views import Explanation, GroupView, HealthView, StoryView
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.native.engine.views import NativeState
@@ -142,13 +140,8 @@ class ClusterHistory(Protocol):
         ...
 
     @property
-    def journal(self) -> Journal:
-        """The journal of events."""
-        ...
-
-    @property
-    def decisions(self) -> DecisionHistory:
-        """The decisions on this sidecar's own limits, with their reasons."""
+    def events(self) -> EventLog:
+        """The events that this sidecar handled, with what was decided of them."""
         ...
 
     @property
@@ -169,7 +162,7 @@ class ClusterHistory(Protocol):
         """Return the seconds since all groups were sampled."""
         ...
 
-    def story(self, group: str, until_ns: int) -> GroupStory:
+    def story(self, group: str, until_ns: int) -> StoryView:
         """Return the events that concern a group, and the decisions of this sidecar on them."""
         ...
 

@@ -18,7 +18,7 @@ from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_attached
 from coordinator.core.transfer.policies import STRICT
-from coordinator.insight.model.journal import difference
+from coordinator.insight.model.definition_changes import difference
 from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.ports import (
     ANYTHING,

@@ -202,7 +202,7 @@ function brokerRow(own) {
     setText(limit, rate(want.limit));
     setText(admitted, rate(want.admitted));
     setText(waiting, percent(want.throttledShare));
-    setText(age, span(want.reportAgeMillis));
+    setText(age, want.reportAgeMillis === null ? "-" : span(want.reportAgeMillis));
   };
   row.level = (waterLevel) => {
     const fair = fairShare(shown, waterLevel);

@@ -133,7 +133,7 @@ async def get_history(
     since_ns = view.times_ns[0] if view.times_ns else now_ns
     marks = [
         Mark.of(note, now_ns)
-        for note in history.journal.notes()
+        for note in history.events.kept.notes()
         if note.at_ns >= since_ns and (note.subject == name or note.subject not in groups)
     ]
     return HistoryBody.of(name, dimension, view, marks, now_ns)

@@ -1,6 +1,6 @@
-"""The journal as it grows: ``/quota/v1/events``, a stream of server-sent events.
+"""The event log as it grows: ``/quota/v1/events``, a stream of server-sent events.
 
-A stream begins with the notes that the journal still has, after the one that ``Last-Event-ID`` names, and
+A stream begins with the notes that the log still has, after the one that ``Last-Event-ID`` names, and
 goes on with every new one; a comment every `_BEAT_S` seconds shows that it lives. Bounds: `MAX_READERS`
 streams, and of a role that is no super-user a share of them; more get 503. A reader that is
 `MAX_WAITING` notes behind is told so by an event ``behind`` and its stream ends: it comes back with its
@@ -26,7 +26,7 @@ from admin_api.openapi import PROBLEMS
 from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import backend_of
 from admin_api.schemas.board import Mark
-from coordinator.insight.model.journal import Note
+from coordinator.insight.model.bounded_events import LoggedEvent
 from coordinator.ports import share_of
 
 router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
@@ -75,19 +75,19 @@ async def _stream(
 
 
 async def _told(history: ClusterHistory, after: int) -> AsyncGenerator[str, None]:
-    waiting: asyncio.Queue[Note] = asyncio.Queue(MAX_WAITING)
+    waiting: asyncio.Queue[LoggedEvent] = asyncio.Queue(MAX_WAITING)
     behind = asyncio.Event()
 
-    def take(note: Note) -> None:
+    def take(note: LoggedEvent) -> None:
         if waiting.full():
             behind.set()
         else:
             waiting.put_nowait(note)
 
-    stop_watching = history.journal.watch(take)
+    stop_watching = history.events.kept.watch(take)
     try:
         yield f"retry: {_RETRY_MS}\n\n"
-        for note in history.journal.notes(after):
+        for note in history.events.kept.notes(after):
             yield _event(note, history.now_ns())
         while not behind.is_set():
             try:
@@ -101,6 +101,7 @@ async def _told(history: ClusterHistory, after: int) -> AsyncGenerator[str, None
         stop_watching()
 
 
-def _event(note: Note, now_ns: int) -> str:
-    data = json.dumps(Mark.of(note, now_ns).model_dump(by_alias=True))
-    return f"id: {note.number}\nevent: {note.kind.value}\ndata: {data}\n\n"
+def _event(note: LoggedEvent, now_ns: int) -> str:
+    mark = Mark.of(note, now_ns)
+    data = json.dumps(mark.model_dump(by_alias=True))
+    return f"id: {mark.number}\nevent: {mark.kind}\ndata: {data}\n\n"

@@ -33,7 +33,7 @@ from coordinator.core.model import (
 from coordinator.core.topics import names_scalable
 from coordinator.core.transfer.tree_rules import children_of
 from coordinator.insight.model.answer import NANOS_PER_MILLI
-from coordinator.insight.model.decision_history import KEPT_DECISIONS
+from coordinator.insight.model.bounded_events import MAX_EVENTS
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
 from coordinator.insight.model.roles import role_sentences
 from coordinator.insight.model.views import (
@@ -212,17 +212,17 @@ async def list_decisions(
     name: LimitedName,
     backend: Backend,
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
-    limit: Annotated[int, Query(ge=1, le=KEPT_DECISIONS)] = 20,
+    limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 20,
 ) -> list[PastDecisionView]:
     """Return the decisions on this sidecar's own local limit, newest first.
 
-    A decision is kept when binding, limit or participants changed, or the local limit moved notably.
+    A decision is kept when cause or limit of the cluster changed, or the local limit moved notably.
     """
     if name not in backend.views.defined():
         raise ApiError(404, NO_SUCH_GROUP)
-    history = backend.history
-    found = history.decisions.decisions(name, dimension)[:limit]
-    return [past.view(history.now_ns()) for past in found]
+    found = backend.history.events.decisions(name, dimension)[:limit]
+    now_ns = backend.history.now_ns()
+    return [past.listed(number, now_ns - at_ns) for number, at_ns, past in found]
 
 
 @router.get("/certificate")
@@ -301,7 +301,7 @@ async def _decided(
 def _story(backend: AdminBackend, group: str, broker: str | None, age_millis: int) -> StoryView:
     _require_own(backend, broker)
     now_ns = backend.history.now_ns()
-    return backend.history.story(group, now_ns - age_millis * NANOS_PER_MILLI).view(now_ns)
+    return backend.history.story(group, now_ns - age_millis * NANOS_PER_MILLI)
 
 
 def _slack(backend: AdminBackend, view: Explanation) -> str:
@@ -360,14 +360,15 @@ def _explained_then(
     _require_own(backend, broker)
     now_ns = backend.history.now_ns()
     when_ns = now_ns - age_millis * _NANOS_PER_MILLI
-    past = backend.history.decisions.at(group, dimension, when_ns)
+    events = backend.history.events
+    past = events.decision_at(group, dimension, when_ns)
     if past is None:
-        kept = backend.history.decisions.decisions(group, dimension)
+        kept = events.decisions(group, dimension)
         begins = "is empty"
         if kept:
-            begins = f"begins {(now_ns - kept[-1].seen_ns) // NANOS_PER_SECOND} s ago"
+            begins = f"begins {(now_ns - kept[-1][1]) // NANOS_PER_SECOND} s ago"
         raise ApiError(404, f"What was decided then is not known: the history here {begins}")
-    return past.aged(now_ns)
+    return past.explanation(now_ns)
 
 
 def _require_own(backend: AdminBackend, broker: str | None) -> None:

@@ -16,7 +16,7 @@ from coordinator.core.model import Dimension
 from coordinator.core.rates import number_of
 from coordinator.insight.model.answer import Number
 from coordinator.insight.model.board import DimensionRow, GroupRow
-from coordinator.insight.model.journal import Note
+from coordinator.insight.model.bounded_events import LoggedEvent
 from coordinator.insight.model.series import SeriesView
 
 _NANOS_PER_MILLI = 1_000_000
@@ -122,8 +122,9 @@ class Mark(CamelModel):
     text: str
 
     @classmethod
-    def of(cls, note: Note, now_ns: int) -> Self:
-        """Write one note."""
+    def of(cls, note: LoggedEvent, now_ns: int) -> Self:
+        """Write one note: an event with a kind."""
+        assert note.kind is not None
         return cls(
             number=note.number,
             age_millis=age_millis(now_ns, note.at_ns),

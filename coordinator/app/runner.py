@@ -5,7 +5,7 @@ events are handled one after the other, never one inside the other, and the inst
 carried out (executor.py) before the next event is handled.
 
 A failure stops nothing else (coordinator.runtime.supervision): an event that the core cannot handle costs
-no other event, and failures of the journal or the recorder do not reach the core. The instructions of
+no other event, and failures of the event log or the recorder do not reach the core. The instructions of
 such an event are lost, so the gate is told at once what the core has decided, and the core decides anew.
 If the core fails at counts or Ticks `_FAILURES_MAX` times in a row, or cannot drain, the sidecar ends, to
 begin with a new core.
@@ -17,8 +17,8 @@ coordinator is silent for a second, even its gate stands still (coordinator.gate
 slow is asked for its counts once and waited for; the core still gets Ticks.
 
 The bus carries bytes from any sender; coordinator.app.reception verifies them before the core sees them.
-The sampler's journal and the recorder keep the history; events themselves are not kept, since a report is
-as large as there are groups.
+The sampler's event log and the recorder keep the history; events themselves are not kept, since a
+report is as large as there are groups.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Runner:
             own_wanted=lambda: self._recorder is not None,
         )
         self.views.foreign_reports = self.reception.senders.foreign
-        #: The journal, and the samples of every group.
+        #: The event log, and the samples of every group.
         self.sampler = Sampler(state, clock, self.supervisor)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
@@ -370,7 +370,7 @@ class Runner:
         if self._checks_invariants:
             with self.supervisor.guard("invariants"):
                 self._state.validate()
-        with self.supervisor.guard("journal"):
+        with self.supervisor.guard("event log"):
             self.sampler.handled(event)
         if self._recorder is not None:
             with self.supervisor.guard("recorder"):

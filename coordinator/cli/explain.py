@@ -134,7 +134,7 @@ def _wants_table(explanation: Explanation) -> Table:
             rate(want.limit),
             f"{want.admitted:,}",
             percent(want.throttled_permille / 1000),
-            span(want.report_age_ns),
+            "-" if want.report_age_ns is None else span(want.report_age_ns),
             f"{want.weight:,}",
         )
     return shown

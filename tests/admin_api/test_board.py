@@ -80,7 +80,9 @@ async def test_the_past_comes_with_what_happened(
 
     past = (await client.get("/quota/v1/history/orders")).json()
     assert (past["limit"], past["agesMillis"]) == ([3_000, 4_000], [1_500, 500])
-    assert past["marks"][-1]["text"] == "publishRateInMsgs 3,000 → 4,000"
+    assert past["marks"][-1]["text"] == (
+        "The definition of orders changed: publishRateInMsgs 3,000 → 4,000."
+    )
     newer = (await client.get("/quota/v1/history/orders?after=0")).json()
     assert (newer["first"], newer["limit"]) == (1, [4_000])
     assert (await client.get("/quota/v1/history/none")).status_code == 404
@@ -154,13 +156,16 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
     world.handle(MembersChanged(()))
     for incarnation in (1, 2):
         world.handle(MembersChanged((Member("b1", incarnation),)))
-    newest = world.watch.journal.notes()[-1].number
+    newest = world.watch.events.kept.notes()[-1].number
     stream = _stream(world.backend, newest - 1, Counter(), "admin")
 
     assert (await anext(stream)).startswith("retry: ")
     event = (await anext(stream)).splitlines()
     assert event[:2] == [f"id: {newest}", "event: joined"]
-    assert json.loads(event[2].removeprefix("data: "))["text"] == "b1 joined again"
+    assert (
+        json.loads(event[2].removeprefix("data: "))["text"]
+        == "b1 joined again: 1 broker is a member now."
+    )
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     world.handle(MembersChanged(()))

@@ -33,9 +33,7 @@ async def test_a_story_is_told_oldest_first_with_ages_and_decisions(
 
     *_, joined, created = story["events"]
     assert joined["ageMillis"] == 20_000
-    assert joined["event"] == (
-        "The membership changed: broker-2 joined; 2 brokers are members now."
-    )
+    assert joined["event"] == "broker-2 joined: 2 brokers are members now."
     assert joined["decisions"] == []
     assert created["ageMillis"] == 10_000
     assert created["event"] == "The group orders was created: publishRateInMsgs 3,000."

@@ -175,7 +175,7 @@ def test_explain_tells_the_story_behind_the_limit(run: Run, world: World) -> Non
     told = [" ".join(line.split()) for line in lines[begins:]]
     created = told.index("1 min 1 s ago The group orders was created: publishRateInMsgs 3,000.")
     assert told[created + 1].startswith("broker-1 sets publishRateInMsgs to 15 messages/s.")
-    assert "0.21 s ago The membership changed: broker-1 joined; 1 broker is a member now." in told
+    assert "0.21 s ago The membership was read: 1 broker is a member now." in told
     asked = json.loads(run("explain", "orders", "--story", "--json").stdout)
     assert [event["ageMillis"] for event in asked["story"]["events"]][-1] == 210
 

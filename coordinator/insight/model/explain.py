@@ -23,7 +23,9 @@ from coordinator.core.model import (
     Unit,
     rates_of,
 )
+from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.core.usage.rows import UsageRow
 from coordinator.insight.model.sentences import (
     capped_sentence,
     observed_sentence,
@@ -228,23 +230,45 @@ def _wants(
     rows = []
     for broker, claim in sorted(answer.claims.items()):
         row = state.usage.row(broker, name, dimension.monitoring_class)
-        admitted = row.rate_of(dimension) if row is not None else 0
-        throttled = row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
-        rows.append(
-            WantView(
-                broker=broker,
-                wants=claim.wants,
-                wants_at_least=_least(
-                    claim, admitted, throttled=throttled >= state.settings.throttled_permille
-                ),
-                weight=claim.weight,
-                admitted=admitted,
-                limit=_limit_in_force(state, name, broker, dimension),
-                throttled_permille=throttled,
-                report_age_ns=_report_age_ns(state, broker, now_ns) or 0,
-            )
-        )
+        limit = _limit_in_force(state, name, broker, dimension)
+        age_ns = _report_age_ns(state, broker, now_ns) or 0
+        rows.append(want_of(broker, claim, row, dimension, limit, state.settings, age_ns))
     return tuple(rows)
+
+
+def want_of(
+    broker: str,
+    claim: Claim,
+    row: UsageRow | None,
+    dimension: Dimension,
+    limit: Rate | None,
+    settings: CoreSettings,
+    report_age_ns: int | None = None,
+) -> WantView:
+    """Return a participant's demand, as far as it is known.
+
+    Args:
+        broker: the participant.
+        claim: its claim in the split.
+        row: what it had reported.
+        dimension: the dimension.
+        limit: its local limit in force, per second; None is unlimited.
+        settings: the core's.
+        report_age_ns: since its report arrived; None if that is not known.
+    """
+    admitted = row.rate_of(dimension) if row is not None else 0
+    throttled = row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
+    waits = throttled >= settings.throttled_permille
+    return WantView(
+        broker=broker,
+        wants=claim.wants,
+        wants_at_least=_least(claim, admitted, throttled=waits),
+        weight=claim.weight,
+        admitted=admitted,
+        limit=limit,
+        throttled_permille=throttled,
+        report_age_ns=report_age_ns,
+    )
 
 
 def _least(claim: Claim, admitted: int, *, throttled: bool) -> int:

@@ -25,7 +25,6 @@ from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.answer import (
     Age,
     ExactLimit,
-    Limit,
     Number,
     Permille,
     Wire,
@@ -282,7 +281,8 @@ class WantView:
     """local limit in force, per second; -1 = not limited"""
     throttled_permille: Permille
     """part of its last round in which a client waited"""
-    report_age_ns: Age
+    report_age_ns: Age | None
+    """null = of a decision of the past"""
 
 
 @answer
@@ -290,9 +290,9 @@ class StoryDecisionView:
     """A decision on this sidecar's own limit in one dimension."""
 
     dimension: Dimension
-    limit_before: Limit
+    limit_before: ExactLimit
     """as the story told it last, per second; -1 = not limited, or the first decision"""
-    local_limit: Limit
+    local_limit: ExactLimit
     """in force from then on, per second; -1 = not limited"""
     binding: str
     """the cause of the limit, as in the explanation"""
@@ -372,9 +372,9 @@ class PastDecisionView:
     """A decision on this sidecar's own limit, in short; `explain` with its age has all of it."""
 
     number: int
-    """grows with every decision that is kept"""
+    """of the event that it was decided of; grows"""
     age_ns: Age
-    """since it was seen; it was in force until the next newer"""
+    """since it was made; it was in force until the next newer"""
     cluster_limit: ExactLimit
     """per second; -1 = not limited"""
     local_limit: ExactLimit

@@ -24,13 +24,13 @@ from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.backlog_conditions import BacklogConditions
 from coordinator.insight.model.board import Board
 from coordinator.insight.model.conditions import Condition, Conditions
-from coordinator.insight.model.decision_history import DecisionHistory
+from coordinator.insight.model.event_log import EventLog
 from coordinator.insight.model.group_conditions import GroupConditions
-from coordinator.insight.model.journal import Journal
 from coordinator.insight.model.lost_peers import LostPeers
 from coordinator.insight.model.preview import DimensionPreview, preview
 from coordinator.insight.model.sidecar_conditions import sidecar_conditions
-from coordinator.insight.model.story import GroupStory, StimulusLog
+from coordinator.insight.model.story import story
+from coordinator.insight.model.views import StoryView
 from coordinator.ports import Clock
 from coordinator.runtime.supervision import TaskSupervisor
 
@@ -82,9 +82,7 @@ class Sampler:
         #: Seconds between two samples of a group.
         self.period_s = _PASS_S
         self.board = Board()
-        self.journal = Journal()
-        self.stimuli = StimulusLog()
-        self.decisions = DecisionHistory()
+        self.events = EventLog()
         #: The conditions at the end of the last pass.
         self.conditions = Conditions()
         #: Each yields further conditions, at the end of each pass.
@@ -109,15 +107,14 @@ class Sampler:
         """Return the targets if a group were defined like this."""
         return preview(self._state, changed)
 
-    def story(self, group: str, until_ns: int) -> GroupStory:
+    def story(self, group: str, until_ns: int) -> StoryView:
         """Return the events that concern a group, and the decisions of this sidecar on them."""
-        return self.stimuli.story(group, self._state.settings, until_ns)
+        return story(self.events.kept, group, until_ns, self._clock.now_ns())
 
     def handled(self, event: Event) -> None:
         """Note an event that the core has handled."""
         now_ns = self._clock.now_ns()
-        self.stimuli.handled(event, self._state, now_ns)
-        self.journal.handled(event, self._state, now_ns)
+        self.events.handled(event, self._state, now_ns)
         self._lost.handled(event, self._state, now_ns)
 
     def backlogs_checked(self, views: tuple[BacklogView, ...]) -> None:
@@ -138,7 +135,7 @@ class Sampler:
         """Make one pass over all groups, in steps that leave turns to the loop's other work."""
         groups = self._state.groups or {}
         self.board.begin(groups.keys())
-        self.decisions.begin(groups.keys())
+        self.events.begin(groups.keys())
         self._group_conditions.begin(groups.keys())
         if not self._resting.keys() <= groups.keys():
             self._resting = {name: facts for name, facts in self._resting.items() if name in groups}
@@ -211,8 +208,7 @@ class Sampler:
         row = self.board.sample(self._state, name, now_ns)
         if row is None:
             return 0
-        self.journal.sampled(before, row, now_ns)
-        self.decisions.sampled(self._state, name, now_ns)
+        self.events.sampled(before, row, self._state.settings.broker, now_ns)
         found += self._group_conditions.of_group(self._state, row, now_ns)
         if facts is not None and not row.is_used:
             self._resting[name] = facts

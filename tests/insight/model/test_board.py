@@ -12,7 +12,6 @@ from coordinator.core.events import (
 from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.insight.model import board
 from coordinator.insight.model.board import Board
-from coordinator.insight.model.journal import Journal, NoteKind
 from coordinator.insight.model.preview import BrokerPreview, preview
 from coordinator.insight.model.settling import GroupStatus
 from tests.core.cluster import GROUP, Cluster
@@ -119,31 +118,6 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 
     assert shown.rows == {}
     assert shown.series(GROUP, MESSAGES).times_ns == ()
-
-
-def test_throttling_and_settling_are_noted_once() -> None:
-    """A state that lasts is not noted again."""
-    cluster, shown, journal = busy_cluster(), Board(), Journal()
-
-    def look() -> None:
-        before = shown.rows.get(GROUP)
-        row = shown.sample(cluster.states["b1"], GROUP, cluster.now_ns)
-        assert row is not None
-        journal.sampled(before, row, cluster.now_ns)
-
-    look()
-    cluster.want("b3", 5_000)
-    for _ in range(10):
-        cluster.run(1)
-        look()
-    cluster.want("b3", 0)
-    for _ in range(10):
-        cluster.run(1)
-        look()
-
-    kinds = [note.kind for note in journal.notes() if note.text.startswith("b3 ")]
-    assert kinds == [NoteKind.THROTTLED, NoteKind.RELEASED]
-    assert journal.notes(after=journal.notes()[0].number)[0].number == 1
 
 
 def test_a_preview_is_what_follows_from_the_same_facts() -> None:
