@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable
 
 from coordinator.core.transfer.policies import BALANCED, POLICIES
-from deploy.demo.errors import DemoError, WrongDemoUse
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 from deploy.local.jars import DEFAULT_PULSAR, TRIED_PULSARS, is_version
 
@@ -16,10 +15,10 @@ def exit_code(work: Callable[[], int]) -> int:
     """Do the work and return its exit code: 1 if it fails, 2 for wrong use or a missing program."""
     try:
         return work()
-    except (WrongDemoUse, WrongUseError, MissingProgramError) as error:
+    except (WrongUseError, MissingProgramError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except (DemoError, LocalClusterError) as error:
+    except LocalClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -28,27 +27,27 @@ def exit_code(work: Callable[[], int]) -> int:
 
 
 def policy() -> str:
-    """The group's overshoot policy: POLICY in the environment, or balanced; raises WrongDemoUse."""
+    """The group's overshoot policy: POLICY in the environment, or balanced; raises WrongUseError."""
     chosen = os.environ.get("POLICY") or BALANCED
     if chosen not in POLICIES:
-        raise WrongDemoUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
+        raise WrongUseError(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
     return chosen
 
 
 def pulsar() -> str:
-    """The version of the brokers: PULSAR in the environment, or the launcher's; raises WrongDemoUse."""
+    """The version of the brokers: PULSAR in the environment, or the launcher's; raises WrongUseError."""
     chosen = os.environ.get("PULSAR") or DEFAULT_PULSAR
     if not is_version(chosen):
-        raise WrongDemoUse(
+        raise WrongUseError(
             f"PULSAR is {chosen!r}: use a version, such as {', '.join(TRIED_PULSARS)}."
         )
     return chosen
 
 
 def enforcement_path(possible: Iterable[str]) -> str:
-    """Where limits are enforced: ENFORCE in the environment, or the gate; raises WrongDemoUse."""
+    """Where limits are enforced: ENFORCE in the environment, or the gate; raises WrongUseError."""
     paths = sorted(possible)
     chosen = os.environ.get("ENFORCE") or "gate"
     if chosen not in paths:
-        raise WrongDemoUse(f"ENFORCE is {chosen!r}: use {', '.join(paths)}.")
+        raise WrongUseError(f"ENFORCE is {chosen!r}: use {', '.join(paths)}.")
     return chosen

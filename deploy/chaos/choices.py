@@ -21,7 +21,7 @@ from coordinator.core.transfer.policies import BALANCED, STRICT
 from deploy import command_line
 from deploy.chaos.mishaps import possible
 from deploy.chaos.schedule import Planned, of_names, schedule
-from deploy.demo.errors import WrongDemoUse
+from deploy.local.errors import WrongUseError
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 MOST_SEEDS = 10_000
@@ -62,21 +62,21 @@ def chosen() -> tuple[Choice, ...]:
     """Return the runs that are asked for, at least one.
 
     Raises:
-        WrongDemoUse: what is asked for makes no sense; the text names the variable.
+        WrongUseError: what is asked for makes no sense; the text names the variable.
     """
     minutes, every_s = _number("MINUTES", _MINUTES), _number("EVERY", 0.0)
     if not minutes:
-        raise WrongDemoUse("MINUTES is 0: more than 0 are needed.")
+        raise WrongUseError("MINUTES is 0: more than 0 are needed.")
     path = command_line.enforcement_path((GATE, NATIVE))
     if path == NATIVE and os.environ.get("POLICY") and command_line.policy() == STRICT:
-        raise WrongDemoUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
+        raise WrongUseError("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
     if not os.environ.get("SEEDS"):
         seed = _seed()
         a_minute = 60 / every_s if every_s else _MISHAPS_A_MINUTE
         planned = _planned(seed, max(1, round(minutes * a_minute)), path)
         return (Choice(seed, command_line.policy(), minutes, every_s, planned, path),)
     if os.environ.get("SEED"):
-        raise WrongDemoUse("SEED and SEEDS are both given: use one of them.")
+        raise WrongUseError("SEED and SEEDS are both given: use one of them.")
     return tuple(
         Choice(
             seed,
@@ -97,14 +97,14 @@ def _number(name: str, default: float) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or number < 0:
-        raise WrongDemoUse(f"{name} is {text!r}: a number of 0 or more is needed.")
+        raise WrongUseError(f"{name} is {text!r}: a number of 0 or more is needed.")
     return number
 
 
 def _seed() -> int:
     text = os.environ.get("SEED") or str(random.SystemRandom().randrange(1_000_000))
     if not text.isdecimal():
-        raise WrongDemoUse(f"SEED is {text!r}: a whole number is needed.")
+        raise WrongUseError(f"SEED is {text!r}: a whole number is needed.")
     return int(text)
 
 
@@ -114,16 +114,16 @@ def _seeds(text: str) -> Sequence[int]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise WrongDemoUse(
+            raise WrongUseError(
                 f"SEEDS is {text!r}: numbers and ranges are needed, such as 1-100 or 1,5,20-30."
             )
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise WrongDemoUse(
+            raise WrongUseError(
                 f"SEEDS has {part.strip()}: a range goes upwards, as {last}-{first}."
             )
         if last - first >= MOST_SEEDS - len(found):
-            raise WrongDemoUse(f"SEEDS is {text!r}: {MOST_SEEDS:,} are possible at most.")
+            raise WrongUseError(f"SEEDS is {text!r}: {MOST_SEEDS:,} are possible at most.")
         found |= dict.fromkeys(range(first, last + 1))
     return tuple(found)
 
@@ -140,12 +140,12 @@ def _planned(seed: int, count: int, path: str) -> tuple[Planned, ...]:
     wanted = os.environ.get("MISHAPS") or str(count)
     if wanted.isdecimal():
         if int(wanted) == 0:
-            raise WrongDemoUse("MISHAPS is 0: at least one is needed, or their names.")
+            raise WrongUseError("MISHAPS is 0: at least one is needed, or their names.")
         return tuple(schedule(seed, int(wanted), BROKERS, known))
     names = [name.strip() for name in wanted.split(",")]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise WrongDemoUse(
+        raise WrongUseError(
             f"MISHAPS names {', '.join(unknown)}: with ENFORCE={path} use {', '.join(sorted(known))}."
         )
     return tuple(of_names(seed, names, BROKERS))

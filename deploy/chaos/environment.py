@@ -23,7 +23,6 @@ from deploy.chaos.checker.verdict import RunVerdict, judge
 from deploy.chaos.choices import Choice
 from deploy.chaos.run import ChaosRun
 from deploy.chaos.testbed import INTERVAL_S, Testbed
-from deploy.demo.errors import DemoError
 from deploy.local import readiness
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalClusterError
@@ -89,7 +88,7 @@ class ClusterEnvironment:
                     choice.planned, until_s, choice.every_s
                 )
         except (OSError, pulsar.PulsarException) as error:
-            raise DemoError(f"The bench itself failed: {error!r}") from error
+            raise LocalClusterError(f"The bench itself failed: {error!r}") from error
         _write(history, self._run / "history.json")
         return judge(history)
 

@@ -18,7 +18,7 @@ from coordinator.config.model import GATE
 from deploy.chaos.checker.history import Breach
 from deploy.chaos.choices import Choice
 from deploy.chaos.schedule import Planned
-from deploy.demo.errors import WrongDemoUse
+from deploy.local.errors import WrongUseError
 
 Key = tuple[int, str, tuple[Planned, ...], str]
 
@@ -69,7 +69,7 @@ class Results:
         file: one line a run, in the order in which they ended.
 
     Raises:
-        WrongDemoUse: a line of it is no result.
+        WrongUseError: a line of it is no result.
     """
 
     def __init__(self, file: Path) -> None:
@@ -80,7 +80,7 @@ class Results:
             try:
                 result = _read(line)
             except (ValueError, TypeError, KeyError):
-                raise WrongDemoUse(
+                raise WrongUseError(
                     f"{file}, line {number} is no result: remove it, or name another --results."
                 ) from None
             self._last[result.key] = result

@@ -19,7 +19,7 @@ from deploy.chaos.schedule import Planned
 from deploy.chaos.testbed import LIMIT, Testbed
 from deploy.chaos.watching import SidecarWatcher
 from deploy.demo.counters import CounterSampler
-from deploy.demo.waiting import wait_for
+from deploy.local.waiting import wait_for
 
 _START_WITHIN_S = 60.0
 _POLL_S = 0.5
@@ -57,8 +57,7 @@ class ChaosRun:
             every_s: from the beginning of one to that of the next, if it is over by then.
 
         Raises:
-            DemoError: a client died.
-            LocalClusterError: a server could not be started again.
+            LocalClusterError: a client died, or a server could not be started again.
         """
         with self._sampler, self._watcher:
             settled_s = self._at_the_limit()

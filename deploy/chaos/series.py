@@ -15,7 +15,6 @@ from typing import Protocol
 from deploy.chaos.checker.verdict import RunVerdict
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Result, Results, outcome
-from deploy.demo.errors import DemoError
 from deploy.local.errors import LocalClusterError
 
 
@@ -27,7 +26,7 @@ class Environment(Protocol):
         ...
 
     def play(self, choice: Choice) -> RunVerdict:
-        """Play a run; raises DemoError or LocalClusterError if it comes to no verdict."""
+        """Play a run; raises LocalClusterError if it comes to no verdict."""
         ...
 
     def keep(self, choice: Choice) -> str:
@@ -70,7 +69,7 @@ def _played(choice: Choice, environment: Environment, version: str) -> Result:
     verdict, failure = RunVerdict((), "", ()), None
     try:
         verdict = environment.play(choice)
-    except (DemoError, LocalClusterError) as error:
+    except LocalClusterError as error:
         failure = str(error)
     return Result(
         seed=choice.seed,

@@ -24,13 +24,14 @@ from deploy.chaos import LISTENERS, clients
 from deploy.chaos.checker.history import Delivery, Sent, TopicMessages
 from deploy.chaos.links import Link, Links
 from deploy.chaos.network_paths import NetworkPaths, open_network_paths
-from deploy.demo.programs import Programs
 from deploy.local import rest
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalClusterError, WrongUseError
+from deploy.local.programs import Programs
 from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from deploy.local.waiting import wait_until
 
 TENANT = "chaos"
 LIMIT = 600
@@ -160,7 +161,7 @@ class Testbed:
         """See that the clients still run.
 
         Raises:
-            DemoError: one ended by itself.
+            LocalClusterError: one ended by itself.
         """
         self._programs.check()
 
@@ -234,25 +235,13 @@ class Testbed:
         self.topic_of = self.topics.one_for_each_broker(self._namespace, "topic")
 
     def _limit(self) -> None:
-        first, second, *_ = (self.sidecars.admin_url(name) for name in self.brokers)
         body = {"publishRateInMsgs": LIMIT, "overshootPolicy": self.policy}
-        rest.request("PUT", f"{first}/admin/v2/resourcegroups/{self.group}", body)
-        path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup/{self.group}"
-        self._insist(partial(rest.request, "POST", f"{second}{path}"))
-        for name in self.brokers:
-            self._insist(partial(self._see_attachment, name))
+        self.sidecars.limit(self.group, body)
+        self.sidecars.attach(self._namespace, self.group)
         if self.path == NATIVE:
-            self._insist(self._see_attachment_in_pulsar)
-
-    def _see_attachment_in_pulsar(self) -> None:
-        path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
-        if self.group not in rest.request("GET", f"{self.cluster.web_url()}{path}"):
-            raise LocalClusterError("Pulsar does not know the attachment.")
-
-    def _see_attachment(self, name: str) -> None:
-        url = f"{self.sidecars.admin_url(name)}/quota/v1/groups/{self.group}"
-        if self._namespace not in rest.request("GET", url):
-            raise LocalClusterError(f"The sidecar of {name} misses the attachment.")
+            path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
+            url = f"{self.cluster.web_url()}{path}"
+            wait_until(lambda: self.group in rest.request("GET", url), "Pulsar has no attachment")
 
     def _start_clients(self) -> None:
         topics = [word for topic in self.topic_of.values() for word in ("--topic", topic)]

@@ -27,7 +27,6 @@ from rich.console import Console
 from coordinator.core.transfer.policies import STRICT
 from deploy import command_line
 from deploy.demo import play, report, summary
-from deploy.demo.errors import WrongDemoUse
 from deploy.demo.native import NativeSidecars
 from deploy.demo.peer import PulsarGroups
 from deploy.demo.play import Chosen
@@ -36,6 +35,7 @@ from deploy.demo.sidecars import SidecarCluster, recorded_in
 from deploy.demo.stories import ChosenStory, JudgedRun, chosen_story
 from deploy.demo.system import System
 from deploy.local.addresses import LOOPBACK, LOOPBACKS
+from deploy.local.errors import WrongUseError
 
 #: What ENFORCE can be, and who enforces then.
 _PATHS: Final[Mapping[str, type[System]]] = {"gate": SidecarCluster, "native": NativeSidecars}
@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
         kind = _PATHS[command_line.enforcement_path(_PATHS)]
         policy = command_line.policy()
         if kind is NativeSidecars and policy == STRICT:
-            raise WrongDemoUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
+            raise WrongUseError(
+                "POLICY=strict: brokers' own limiters cannot keep it; use balanced."
+            )
         told = chosen_story()
         chosen = Chosen(command_line.pulsar(), policy, options.host, keep, told.story, told.act_s)
         return _demo(console, kind, options.state_dir, chosen, told, peer=peer)
@@ -75,7 +77,7 @@ def _demo(
     peer: bool,
 ) -> int:
     if peer and chosen.keep:
-        raise WrongDemoUse("PEER and KEEP: two clusters at once would measure each other.")
+        raise WrongUseError("PEER and KEEP: two clusters at once would measure each other.")
     ours, _ = _play(console, kind, state_dir, chosen, told, suffix="")
     tables = [ours.table(f"{kind.name}, {chosen.policy}, Pulsar {chosen.pulsar}")]
     played: DemoRecording | None = None
@@ -106,7 +108,7 @@ def _stop(state_dir: Path) -> int:
         for kind in (SidecarCluster, NativeSidecars, PulsarGroups)
     ]
     if not any(stopped):
-        raise WrongDemoUse(f"Nothing was left running in {state_dir}.")
+        raise WrongUseError(f"Nothing was left running in {state_dir}.")
     return 0
 
 

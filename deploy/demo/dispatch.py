@@ -17,7 +17,7 @@ from deploy.demo.counters import SENT, CounterSampler
 from deploy.demo.receipts import events
 from deploy.demo.recording import DispatchRecording, Sample
 from deploy.demo.system import System
-from deploy.demo.waiting import wait_until
+from deploy.local.waiting import wait_until
 
 LIMIT: Final = 600
 _BACKLOG: Final = 6_000
@@ -43,7 +43,7 @@ class DispatchScene:
         """Fill the backlogs, drain them under the limit, and return what was recorded.
 
         Raises:
-            DemoError: a process died, or something did not come to pass.
+            LocalClusterError: a process died, or something did not come to pass.
         """
         system = self._system
         topics = system.limit_dispatch(LIMIT)

@@ -15,6 +15,7 @@ from deploy.demo.sidecars import SidecarCluster
 from deploy.demo.system import GROUP, SENT_GROUP, TENANT
 from deploy.demo.targets import NATIVE
 from deploy.local import rest
+from deploy.local.waiting import wait_until
 
 
 class NativeSidecars(SidecarCluster):
@@ -35,7 +36,7 @@ class NativeSidecars(SidecarCluster):
     def set_up(self, limit: int) -> dict[str, str]:
         """Wait as well until Pulsar has the group and the namespace is attached to it."""
         topics = super().set_up(limit)
-        self._wait(
+        wait_until(
             lambda: GROUP in self._policy(GROUP, "resourcegroup"), "Pulsar has no attachment"
         )
         first, mortal, *_ = self.brokers.values()
@@ -46,7 +47,7 @@ class NativeSidecars(SidecarCluster):
     def limit_dispatch(self, limit: int) -> dict[str, str]:
         """Wait as well until new topics of the namespace have a dispatch rate."""
         topics = super().limit_dispatch(limit)
-        self._wait(lambda: bool(self._policy(SENT_GROUP, "dispatchRate")), "Topics have no rate")
+        wait_until(lambda: bool(self._policy(SENT_GROUP, "dispatchRate")), "Topics have no rate")
         return topics
 
     def _policy(self, namespace: str, name: str) -> str:
@@ -54,6 +55,3 @@ class NativeSidecars(SidecarCluster):
         first = next(iter(self.brokers.values()))
         path = f"/admin/v2/namespaces/{TENANT}/{namespace}/{name}"
         return rest.request("GET", f"{first.web_url}{path}")
-
-    def _serves(self, broker: str) -> bool:
-        return self._is_ready(broker)

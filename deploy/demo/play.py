@@ -17,9 +17,7 @@ from rich.console import Console
 
 from deploy.demo.counters import CounterSampler
 from deploy.demo.dispatch import DispatchScene
-from deploy.demo.errors import WrongDemoUse
 from deploy.demo.frame import FrameMaker
-from deploy.demo.programs import Programs
 from deploy.demo.receipts import read_receipts
 from deploy.demo.recording import DemoRecording
 from deploy.demo.screen import Screen
@@ -30,7 +28,9 @@ from deploy.demo.warmup import WarmUp
 from deploy.local import state
 from deploy.local.addresses import LOOPBACK
 from deploy.local.cluster import Cluster
+from deploy.local.errors import WrongUseError
 from deploy.local.layout import ClusterOptions
+from deploy.local.programs import Programs
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -66,9 +66,8 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
         chosen: the rest.
 
     Raises:
-        WrongDemoUse: something runs from this directory.
-        DemoError: the story could not be told to its end.
-        LocalClusterError: the cluster failed.
+        WrongUseError: something runs from this directory.
+        LocalClusterError: the cluster failed, or the story could not be told to its end.
     """
     _clear(directory)
     console.print(f"{kind.name}: starting a cluster of three brokers, Pulsar {chosen.pulsar}")
@@ -112,7 +111,7 @@ def stop(directory: Path) -> bool:
     cluster = directory / "cluster"
     if not state.file_of(cluster).exists():
         return False
-    Programs(directory).stop()
+    Programs.left_in(directory).stop()
     Cluster(cluster).stop()
     return True
 
@@ -146,10 +145,10 @@ def _clear(directory: Path) -> None:
     """Make an empty directory for a run.
 
     Raises:
-        WrongDemoUse: an earlier run is still in it.
+        WrongUseError: an earlier run is still in it.
     """
-    if state.file_of(directory / "cluster").exists() or Programs(directory).any:
-        raise WrongDemoUse(
+    if state.file_of(directory / "cluster").exists() or Programs.left_in(directory).any:
+        raise WrongUseError(
             f"A demo runs in {directory}, or was killed there. Stop what is left of it with: "
             f"python -m deploy.demo --stop --state-dir {directory.parent}"
         )

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from deploy.demo import peer_tables, targets
-from deploy.demo.errors import DemoError
 from deploy.demo.recording import DemoRecording
+from deploy.local.errors import LocalClusterError
 
 _TIMEOUT_S = 600.0
 #: The demo's targets, as far as whole seconds can be held to them. The report counts those from the one
@@ -55,7 +55,7 @@ def make(recorded: Path, output: Path, conditions: str, peer: Path | None = None
         peer: tables of the peer, to be shown beside.
 
     Raises:
-        DemoError: there is no report; what the command said is in the message.
+        LocalClusterError: there is no report; what the command said is in the message.
     """
     kept, report = output / "recorded", output / "report"
     for directory in (kept, report):
@@ -75,8 +75,8 @@ def make(recorded: Path, output: Path, conditions: str, peer: Path | None = None
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise DemoError(f"No report of {kept} within {_TIMEOUT_S:.0f} s.") from error
+        raise LocalClusterError(f"No report of {kept} within {_TIMEOUT_S:.0f} s.") from error
     # Exit code 1 is a report that says what to mind, and it says so in its text.
     if not (report / "index.html").exists():
-        raise DemoError(f"No report of {kept}: {made.stderr[-2000:]}")
+        raise LocalClusterError(f"No report of {kept}: {made.stderr[-2000:]}")
     return made.stdout

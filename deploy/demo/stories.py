@@ -11,11 +11,11 @@ from typing import Any, Final
 from rich.table import Table
 
 from deploy.demo import buckets, result, summary
-from deploy.demo.errors import WrongDemoUse
 from deploy.demo.figures import evaluate
 from deploy.demo.recording import DemoRecording
 from deploy.demo.story import SaturatedStory, Story
 from deploy.demo.targets import Targets
+from deploy.local.errors import WrongUseError
 
 _ACT_S: Final = 20.0
 _MINUTES: Final = 5
@@ -44,15 +44,15 @@ def chosen_story() -> ChosenStory:
     """Return the story that STORY in the environment names, as long as MINUTES says.
 
     Raises:
-        WrongDemoUse: there is no such story, or it has no such length.
+        WrongUseError: there is no such story, or it has no such length.
     """
     name, minutes = os.environ.get("STORY") or "acts", os.environ.get("MINUTES") or ""
     if name == "saturated":
         return ChosenStory(SaturatedStory, 60.0 * _minutes(minutes), _by_buckets)
     if name != "acts":
-        raise WrongDemoUse(f"STORY is {name!r}: use acts, saturated.")
+        raise WrongUseError(f"STORY is {name!r}: use acts, saturated.")
     if minutes:
-        raise WrongDemoUse(f"MINUTES={minutes} belongs to STORY=saturated: leave it out.")
+        raise WrongUseError(f"MINUTES={minutes} belongs to STORY=saturated: leave it out.")
     return ChosenStory(Story, _ACT_S, _by_acts)
 
 
@@ -60,7 +60,7 @@ def _minutes(text: str) -> int:
     if not text:
         return _MINUTES
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MINUTES_MAX):
-        raise WrongDemoUse(f"MINUTES is {text!r}: use a whole number from 1 to {_MINUTES_MAX}.")
+        raise WrongUseError(f"MINUTES is {text!r}: use a whole number from 1 to {_MINUTES_MAX}.")
     return int(text)
 
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from deploy.demo.counters import CounterSampler
-from deploy.demo.errors import DemoError
 from deploy.demo.recording import Act, DemoRecording, LimitChange, Sample
 from deploy.demo.system import System
-from deploy.demo.waiting import wait_for, wait_until
+from deploy.local.errors import LocalClusterError
+from deploy.local.waiting import wait_for, wait_until
 
 #: The group's limit, and the offered load of each broker's topic, in messages per second. Each of them
 #: wants more than its share of the doubled limit, so that all stay saturated throughout.
@@ -107,7 +107,7 @@ class Story:
         """Play all acts and return what was recorded.
 
         Raises:
-            DemoError: a process died, or an event never became known.
+            LocalClusterError: a process died, or an event never became known.
         """
         self.stage.began_s = time.monotonic()
         self.stage.limits.append(LimitChange(self.stage.began_s, LIMIT))
@@ -160,7 +160,9 @@ class Story:
     def _all_demands(self, title: str) -> dict[str, int]:
         demands = self.demands()
         if sum(demands.values()) != sum(self._offered.values()):
-            raise DemoError(f"At the end of '{title}' a client had no connection to its topic.")
+            raise LocalClusterError(
+                f"At the end of '{title}' a client had no connection to its topic."
+            )
         return demands
 
     def _start(self) -> float:
@@ -218,7 +220,7 @@ class Story:
     def _attend(self) -> None:
         self._system.programs.check()
         if not self._sampler.alive:
-            raise DemoError("The brokers' counters are no longer sampled.")
+            raise LocalClusterError("The brokers' counters are no longer sampled.")
 
 
 class SaturatedStory(Story):

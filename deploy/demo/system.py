@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.demo.errors import DemoError
-from deploy.demo.programs import Programs
 from deploy.demo.targets import GATE, Targets
-from deploy.demo.waiting import wait_until
 from deploy.local.cluster import Cluster
+from deploy.local.errors import LocalClusterError
 from deploy.local.processes import tail
+from deploy.local.programs import Programs
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from deploy.local.waiting import wait_until
 
 GROUP = "orders"
 #: The group of the dispatch limit.
@@ -134,7 +134,7 @@ class System(ABC):
         """Start a dead broker again, and what stands beside it.
 
         Raises:
-            DemoError: it does not come back.
+            LocalClusterError: it does not come back.
         """
         log = self.directory / f"restart-{broker}.log"
         command = [*("nice", "-n", str(POLITE)), sys.executable, "-m", "deploy.local"]
@@ -159,7 +159,7 @@ class System(ABC):
             starting.kill()
             starting.wait()
         if starting.returncode != 0:
-            raise DemoError(f"{broker} did not come back:\n{tail(log)}")
+            raise LocalClusterError(f"{broker} did not come back:\n{tail(log)}")
 
     def make_topics(self, name: str) -> dict[str, str]:
         """Create this namespace of the demo's tenant with a topic on each broker.

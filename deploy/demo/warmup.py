@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 
 from deploy.demo.system import System
-from deploy.demo.waiting import wait_for
+from deploy.local.waiting import wait_for
 
 _RATE = 2_500
 _LENGTH_S = 12.0
@@ -35,7 +35,7 @@ class WarmUp:
         """Warm every broker up.
 
         Raises:
-            DemoError: a process died.
+            LocalClusterError: a process died.
         """
         self._put_load_on(self._topics)
 
@@ -43,8 +43,7 @@ class WarmUp:
         """Warm a broker up that has come back: its Java is a new one.
 
         Raises:
-            DemoError: a process died.
-            LocalClusterError: the broker does not take its topic back.
+            LocalClusterError: a process died, or the broker does not take its topic back.
         """
         topic = self._topics[broker]
         self._system.topics.move(topic, self._system.brokers[broker])

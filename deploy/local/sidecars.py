@@ -13,17 +13,20 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from deploy.local import processes
+from deploy.local import processes, rest
 from deploy.local.addresses import at
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalClusterError
 from deploy.local.processes import ProcessIdentity
+from deploy.local.programs import Programs
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from deploy.local.waiting import wait_until
 
 BUS_NAMESPACE = "pulsar/system"
 PIP_82_TOPICS = "resourceUsagePublishTopicName"
@@ -43,6 +46,7 @@ class Sidecars:
         directory: for configuration files and logs.
         settings: configuration keys beyond the addresses, for all sidecars.
         program: how Python starts a sidecar; the command that is installed unless another is given.
+        programs: where their processes go, if others are watched with them.
     """
 
     def __init__(
@@ -51,13 +55,15 @@ class Sidecars:
         directory: Path,
         settings: Mapping[str, object] = MappingProxyType({}),
         program: Sequence[str] = PROGRAM,
+        programs: Programs | None = None,
     ) -> None:
         """Write one configuration file for each broker; nothing is started yet."""
         self._cluster = cluster
         self._directory = directory
         self._program = program
         self._brokers = {broker.name: broker for broker in cluster.brokers}
-        self._running: dict[str, ProcessIdentity] = {}
+        self._programs = Programs(directory) if programs is None else programs
+        self._running: set[str] = set()
         named = settings.get(PIP_82_TOPICS)
         self.bus_topics = (
             bus_topics(cluster.brokers, cluster.brokers[:2]) if named is None else (str(named),)
@@ -84,11 +90,11 @@ class Sidecars:
 
     def configuration_file(self, name: str) -> Path:
         """Where the configuration of a broker's sidecar is."""
-        return self._directory / f"{name}-sidecar.toml"
+        return self._directory / f"{_program(name)}.toml"
 
     def log_file(self, name: str) -> Path:
         """Where the output of a broker's sidecar goes."""
-        return self._directory / f"{name}-sidecar.log"
+        return self._programs.log_file(_program(name))
 
     def start(self, *names: str, timeout_s: float = 60.0) -> None:
         """Start the sidecars of these brokers, or all, and wait until they are ready.
@@ -98,22 +104,20 @@ class Sidecars:
         """
         wanted = names or tuple(self._brokers)
         for name in wanted:
-            self._running[name] = processes.start(
-                command(self.configuration_file(name), self._program),
-                self.log_file(name),
-                self._directory,
-            )
+            made = command(self.configuration_file(name), self._program)
+            self._programs.start(_program(name), made)
+            self._running.add(name)
         deadline = time.monotonic() + timeout_s
         for name in wanted:
             while not is_ready(self.admin_url(name)):
-                if not processes.is_alive(self._running[name]) or time.monotonic() > deadline:
+                if not self._is_alive(name) or time.monotonic() > deadline:
                     log = processes.tail(self.log_file(name))
                     raise LocalClusterError(f"The sidecar of {name} is not ready:\n{log}")
                 time.sleep(_POLL_S)
 
     def pid(self, name: str) -> int:
         """The pid of a running sidecar; what it has started is its family (`processes.family`)."""
-        return self._running[name].pid
+        return self._programs.process(_program(name)).pid
 
     def gate(self, name: str) -> ProcessIdentity:
         """The process that has the connections of a broker's clients.
@@ -138,7 +142,7 @@ class Sidecars:
         self._keys[name] |= settings
         write_configuration(self.configuration_file(name), self._keys[name])
         if name in self._running:
-            processes.send_signal(self._running[name], signal.SIGHUP)
+            processes.send_signal(self._programs.process(_program(name)), signal.SIGHUP)
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """Send one sidecar a deadly signal and wait until it is gone, and what it has started.
@@ -146,7 +150,7 @@ class Sidecars:
         Raises:
             LocalClusterError: it did not end in time.
         """
-        self._outlast(name, self._running[name], number)
+        self._outlast(name, self._programs.process(_program(name)), number)
 
     def kill_gate(self, name: str) -> int | None:
         """SIGKILL the process of a gate and wait until its sidecar is gone; return its exit code.
@@ -158,12 +162,53 @@ class Sidecars:
 
     def stop(self) -> None:
         """End all that run."""
-        processes.stop_all(list(self._running.values()), _STOP_GRACE_S)
+        ended = [self._programs.release(_program(name)) for name in self._running]
         self._running.clear()
+        processes.stop_all(ended, _STOP_GRACE_S)
+
+    def limit(self, group: str, definition: Mapping[str, object]) -> None:
+        """Create or change a group at the first sidecar.
+
+        Raises:
+            AdminRestError: it is refused.
+        """
+        first = next(iter(self._brokers))
+        url = f"{self.admin_url(first)}/admin/v2/resourcegroups/{group}"
+        rest.request("PUT", url, definition)
+
+    def attach(self, namespace: str, group: str) -> None:
+        """Attach a namespace to a group at the second sidecar, and wait until all that run know.
+
+        Load before that would pass a gate that does not know what to limit. What is done at one acts at
+        all: the group is made at another one.
+
+        Raises:
+            LocalClusterError: it is refused for two minutes, or one does not know of it for as long.
+        """
+        at_one = list(self._brokers)[min(1, len(self._brokers) - 1)]
+        path = f"/admin/v2/namespaces/{namespace}/resourcegroup/{group}"
+        url = f"{self.admin_url(at_one)}{path}"
+        wait_until(lambda: _succeeds("POST", url), f"Attaching {namespace} fails")
+        for name in self._brokers:
+            knows = partial(self._knows_attachment, name, namespace, group)
+            wait_until(knows, f"{name} misses the attachment of {namespace}")
+
+    def _knows_attachment(self, name: str, namespace: str, group: str) -> bool:
+        if not self._is_alive(name):
+            return True
+        try:
+            told = rest.request("GET", f"{self.admin_url(name)}/quota/v1/groups/{group}")
+        except LocalClusterError:
+            return False
+        return namespace in json.loads(told)["attachments"]["namespaces"]
+
+    def _is_alive(self, name: str) -> bool:
+        return name in self._running and processes.is_alive(self._programs.process(_program(name)))
 
     def _outlast(self, name: str, struck: ProcessIdentity, number: signal.Signals) -> int | None:
         """Signal one process of a sidecar, and wait until all of them are gone."""
-        process = self._running.pop(name)
+        self._running.remove(name)
+        process = self._programs.release(_program(name))
         family = processes.family(process.pid)
         processes.send_signal(struck, number)
         if not all(processes.wait_until_gone(each, _STOP_GRACE_S) for each in family):
@@ -225,6 +270,18 @@ def bus_topics(brokers: Sequence[Broker], owners: Sequence[Broker]) -> tuple[str
     topics.create_namespace(BUS_NAMESPACE, _BUNDLES)
     found = topics.one_for_each_broker(BUS_NAMESPACE, "quota-usage", "non-persistent")
     return tuple(found[owner.name] for owner in owners)
+
+
+def _program(broker: str) -> str:
+    return f"{broker}-sidecar"
+
+
+def _succeeds(method: str, url: str) -> bool:
+    try:
+        rest.request(method, url)
+    except LocalClusterError:
+        return False
+    return True
 
 
 def is_ready(admin_url: str) -> bool:

@@ -11,7 +11,7 @@ from deploy.chaos.checker.history import Breach
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Result, Results, outcome, summary
 from deploy.chaos.schedule import Planned
-from deploy.demo.errors import WrongDemoUse
+from deploy.local.errors import WrongUseError
 
 PLANNED = (Planned("flood", "broker-1", 2.5), Planned("garbage", "broker-3", 5.0))
 FIRST, SECOND = (Choice(seed, "balanced", 10.0, 0.0, PLANNED) for seed in (1, 2))
@@ -91,5 +91,5 @@ def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: 
     with file.open("a") as more:
         more.write(f"{line}\n")
 
-    with pytest.raises(WrongDemoUse, match=r"results.jsonl, line 2 is no result"):
+    with pytest.raises(WrongUseError, match=r"results.jsonl, line 2 is no result"):
         Results(file)

@@ -12,7 +12,6 @@ from deploy.chaos.checker.verdict import RunVerdict
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Results, outcome
 from deploy.chaos.schedule import Planned
-from deploy.demo.errors import DemoError
 from deploy.local.errors import LocalClusterError
 
 PLANNED = (Planned("flood", "broker-1", 2.5),)
@@ -71,7 +70,7 @@ def test_clean_runs_share_one_cluster_and_leave_nothing(tmp_path: Path) -> None:
 
 def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path: Path) -> None:
     """Its files are kept before the servers' logs are gone."""
-    environment = Memory(FOUND, DemoError("a client died"), CLEAN)
+    environment = Memory(FOUND, LocalClusterError("a client died"), CLEAN)
 
     assert played(environment, tmp_path / "file") == ["FOUND lost", "failed", "clean"]
     assert environment.asked == [

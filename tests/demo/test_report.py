@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from deploy.demo import report
-from deploy.demo.errors import DemoError
 from deploy.demo.targets import GATE, NATIVE
+from deploy.local.errors import LocalClusterError
 from spark_jobs.targets import parse
 
 
@@ -33,6 +33,6 @@ def test_a_run_that_recorded_nothing_says_so(tmp_path: Path) -> None:
     stale.parent.mkdir(parents=True)
     stale.write_text("of an earlier run")
 
-    with pytest.raises(DemoError, match="no row of table admitted and configuration"):
+    with pytest.raises(LocalClusterError, match="no row of table admitted and configuration"):
         report.make(recorded, output, "")
     assert not stale.exists()

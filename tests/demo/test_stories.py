@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.demo.errors import WrongDemoUse
 from deploy.demo.stories import chosen_story
 from deploy.demo.story import SaturatedStory, Story
+from deploy.local.errors import WrongUseError
 
 
 def _chosen(monkeypatch: pytest.MonkeyPatch, story: str, minutes: str = "") -> tuple[object, float]:
@@ -44,6 +44,6 @@ def test_what_cannot_be_told_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, story: str, minutes: str, error: str
 ) -> None:
     """The message has the fix."""
-    with pytest.raises(WrongDemoUse) as refused:
+    with pytest.raises(WrongUseError) as refused:
         _chosen(monkeypatch, story, minutes)
     assert str(refused.value) == error

@@ -60,23 +60,13 @@ class World:
 
         All sidecars then know the group, and that the namespace is attached to it.
         """
-        self.put(f"/admin/v2/resourcegroups/{self.group}", settings, at="broker-1")
+        self.sidecars.limit(self.group, settings)
         self.attach(self.namespace)
         wait_until_known(self.group, self.topic_of, self.sidecars, self.http)
 
     def attach(self, namespace: str) -> None:
-        """Attach a namespace to the test's group at one sidecar; all sidecars then know of it."""
-        path = f"/admin/v2/namespaces/{namespace}/resourcegroup"
-        url = self.sidecars.admin_url("broker-2")
-        self.http.post(f"{url}{path}/{self.group}").raise_for_status()
-
-        def is_attached_at(broker: str) -> bool:
-            try:
-                return self.http.get(self.sidecars.admin_url(broker) + path).text == self.group
-            except httpx.TransportError:  # a sidecar that is dead need not know
-                return True
-
-        eventually(lambda: all(map(is_attached_at, self.topic_of)), f"all attach {namespace}")
+        """Attach a namespace to the test's group at one sidecar; all that run then know of it."""
+        self.sidecars.attach(namespace, self.group)
 
     def put(self, path: str, body: object, at: str) -> None:
         """PUT to a sidecar's admin API."""

@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from deploy.demo.errors import DemoError
+from deploy.local.errors import LocalClusterError
 
 _POLL_S = 0.05
-#: The longest that anything of the demo may take: a broker's start on a busy machine is 20 to 30 s.
-_WITHIN_S = 60.0
+#: The longest that anything here may take: a broker's start on a busy machine is 20 to 30 s.
+_WITHIN_S = 120.0
 
 
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], trouble: str, attend: Callable[[], None]) -> T:
+def wait_until(
+    condition: Callable[[], T], trouble: str, attend: Callable[[], None] = lambda: None
+) -> T:
     """Wait until a condition holds, and return what it then is.
 
     Args:
@@ -25,12 +27,12 @@ def wait_until(condition: Callable[[], T], trouble: str, attend: Callable[[], No
         attend: called between the questions; raises to end the wait.
 
     Raises:
-        DemoError: the condition still did not hold after a minute.
+        LocalClusterError: the condition still did not hold after two minutes.
     """
     deadline_s = time.monotonic() + _WITHIN_S
     while not (answer := condition()):
         if time.monotonic() >= deadline_s:
-            raise DemoError(f"{trouble} after {_WITHIN_S:.0f} s.")
+            raise LocalClusterError(f"{trouble} after {_WITHIN_S:.0f} s.")
         attend()
         time.sleep(_POLL_S)
     return answer

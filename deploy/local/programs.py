@@ -1,4 +1,4 @@
-"""The demo's own processes, sidecars and load: started, watched and stopped by pid.
+"""Processes beside a cluster's servers, sidecars and load: started, watched and stopped by pid.
 
 They are written down in ``programs.json`` as they start, so that a later command, as after
 ``KEEP=1``, can stop them; a pid is never believed without the moment at which it was started.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
-from deploy.demo.errors import DemoError
 from deploy.local import processes
+from deploy.local.errors import LocalClusterError
 from deploy.local.processes import ProcessIdentity
 
 _STOP_GRACE_S = 15.0
@@ -24,13 +24,19 @@ class Programs:
     """The running programs of one directory, by name; their logs are ``NAME.log`` in it."""
 
     def __init__(self, directory: Path) -> None:
-        """Take over what runs from this directory, if anything does."""
+        """Take a directory; nothing is started yet."""
         self._directory = directory
         self._running: dict[str, ProcessIdentity] = {}
+
+    @classmethod
+    def left_in(cls, directory: Path) -> Self:
+        """Return what an earlier command has left running from this directory."""
+        found = cls(directory)
         if (directory / _FILE).exists():
             entries = json.loads((directory / _FILE).read_text())
             known = {name: ProcessIdentity(**entry) for name, entry in entries.items()}
-            self._running = {name: p for name, p in known.items() if processes.is_alive(p)}
+            found._running = {name: p for name, p in known.items() if processes.is_alive(p)}
+        return found
 
     @property
     def any(self) -> bool:
@@ -55,24 +61,26 @@ class Programs:
         """See that everything that was started still runs.
 
         Raises:
-            DemoError: something ended by itself; the text has the end of its log.
+            LocalClusterError: something ended by itself; the text has the end of its log.
         """
         for name, process in self._running.items():
             if not processes.is_alive(process):
                 log = self.log_file(name)
-                raise DemoError(f"{name} ended by itself ({log}):\n{processes.tail(log)}")
+                raise LocalClusterError(f"{name} ended by itself ({log}):\n{processes.tail(log)}")
 
-    def kill(self, name: str) -> None:
-        """End a program as a dying machine would, with SIGKILL."""
+    def process(self, name: str) -> ProcessIdentity:
+        """Return the process of a running program."""
+        return self._running[name]
+
+    def release(self, name: str) -> ProcessIdentity:
+        """Watch a program no longer, as its end is the caller's; return its process."""
         process = self._running.pop(name)
-        processes.send_signal(process, signal.SIGKILL)
-        processes.wait_until_gone(process, _STOP_GRACE_S)
         self._write()
+        return process
 
     def end(self, name: str, grace_s: float = _STOP_GRACE_S) -> None:
         """End one program and wait for it: SIGTERM, and SIGKILL if it is deaf for so long."""
-        processes.stop_all([self._running.pop(name)], grace_s)
-        self._write()
+        processes.stop_all([self.release(name)], grace_s)
 
     def stop(self) -> None:
         """End all programs and wait for them: SIGTERM, and SIGKILL for what is deaf."""
