@@ -11,18 +11,17 @@ token to wherever the answer points.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 from coordinator.adapters.broker.readiness import BrokerReadiness
-from coordinator.adapters.broker.web_service import asked, client_of, said
+from coordinator.adapters.broker.web_service import WebServiceClient, said
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
 
-_REQUEST_TIMEOUT_S = 5.0
 _CREATE_ATTEMPTS = 10
 _CREATE_PAUSE_S = 0.1
 
@@ -30,7 +29,7 @@ _CREATE_PAUSE_S = 0.1
 _GLOBAL_CLUSTER = "global"
 
 
-class HttpBrokerAdmin:
+class HttpBrokerAdmin(WebServiceClient):
     """`coordinator.ports.BrokerAdmin` over HTTP.
 
     Args:
@@ -46,26 +45,14 @@ class HttpBrokerAdmin:
         token: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        super().__init__(web_service_url, token=token, transport=transport)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._readiness = BrokerReadiness(web_service_url, headers)
-        self._client = client_of(
-            web_service_url,
-            "/admin/v2",
-            token=token,
-            timeout_s=_REQUEST_TIMEOUT_S,
-            transport=transport,
-        )
 
     async def aclose(self) -> None:
         """Close the connections."""
         self._readiness.close()
-        await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        await super().aclose()
 
     async def is_answering(self) -> bool:
         """Return whether the broker answers that it is ready, within 1.5 s; never raises."""
@@ -87,7 +74,7 @@ class HttpBrokerAdmin:
         """Return the number of a topic's partitions, at least 1; raise as `tenant_exists`."""
         path = f"{validate_name(topic.tenant)}/{validate_name(topic.namespace)}"
         path = f"/{topic.domain}/{path}/{quote(topic.local_name, safe='')}/partitions"
-        answer = await self._request("GET", path)
+        answer = await self._ask("GET", path)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return 1
         partitions = _partitions_in(answer)
@@ -114,13 +101,13 @@ class HttpBrokerAdmin:
             )
 
     async def _clusters(self) -> list[str]:
-        answer = await self._request("GET", "/clusters")
+        answer = await self._ask("GET", "/clusters")
         if answer.status_code != httpx.codes.OK:
             raise BrokerUnreachable(said(answer))
         return [name for name in answer.json() if name != _GLOBAL_CLUSTER]
 
     async def _exists(self, path: str) -> bool:
-        answer = await self._request("GET", path)
+        answer = await self._ask("GET", path)
         if answer.status_code == httpx.codes.OK:
             return True
         if answer.status_code == httpx.codes.NOT_FOUND:
@@ -132,7 +119,7 @@ class HttpBrokerAdmin:
         # same tenant at the same moment, as sidecars that start together do, and what the one
         # created is not always seen at once: look, and ask again.
         for attempt in range(1, _CREATE_ATTEMPTS + 1):
-            answer = await self._request("PUT", path, body)
+            answer = await self._ask("PUT", path, body)
             if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
                 return
             if answer.is_client_error:
@@ -142,11 +129,6 @@ class HttpBrokerAdmin:
             if attempt == _CREATE_ATTEMPTS:
                 raise BrokerUnreachable(said(answer))
             await asyncio.sleep(_CREATE_PAUSE_S)
-
-    async def _request(
-        self, method: str, path: str, body: dict[str, Any] | None = None
-    ) -> httpx.Response:
-        return await asked(self._client, method, path, body)
 
 
 def _partitions_in(answer: httpx.Response) -> int | None:

@@ -12,9 +12,9 @@ from typing import Final
 
 import httpx
 
-from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in
+from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.broker.paths import namespace_path
-from coordinator.adapters.broker.web_service import said
+from coordinator.adapters.broker.web_service import accepted, json_in, said
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.ports import BrokerUnreachable
@@ -31,8 +31,8 @@ class HttpNativeAdmin(HttpInventory):
 
     async def facts(self) -> BrokerFacts:
         """See `NativeAdmin`."""
-        version = accepted(await self._request("GET", "/brokers/version")).text.strip()
-        answer = accepted(await self._request("GET", "/brokers/configuration/runtime"))
+        version = accepted(await self._ask("GET", "/brokers/version")).text.strip()
+        answer = accepted(await self._ask("GET", "/brokers/configuration/runtime"))
         try:
             return facts_in(answer.json(), version)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -40,7 +40,7 @@ class HttpNativeAdmin(HttpInventory):
 
     async def record(self, group: str) -> Record | None:
         """See `NativeAdmin`."""
-        answer = await self._request("GET", f"/resourcegroups/{validate_name(group)}")
+        answer = await self._ask("GET", f"/resourcegroups/{validate_name(group)}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         body = json_in(accepted(answer))
@@ -54,19 +54,19 @@ class HttpNativeAdmin(HttpInventory):
     async def set_record(self, group: str, record: Record) -> None:
         """See `NativeAdmin`."""
         body = {"publishRateInMsgs": record.messages, "publishRateInBytes": record.bytes}
-        accepted(await self._request("PUT", f"/resourcegroups/{validate_name(group)}", body))
+        accepted(await self._ask("PUT", f"/resourcegroups/{validate_name(group)}", body))
 
     async def remove_record(self, group: str) -> None:
         """See `NativeAdmin`."""
-        accepted(await self._request("DELETE", f"/resourcegroups/{validate_name(group)}"))
+        accepted(await self._ask("DELETE", f"/resourcegroups/{validate_name(group)}"))
 
     async def attach(self, namespace: str, group: str) -> None:
         """See `NativeAdmin`."""
         path = f"{namespace_path(namespace)}/resourcegroup"
         if group:
-            accepted(await self._request("POST", f"{path}/{validate_name(group)}"))
+            accepted(await self._ask("POST", f"{path}/{validate_name(group)}"))
         else:
-            accepted(await self._request("DELETE", path))
+            accepted(await self._ask("DELETE", path))
 
 
 def facts_in(body: Mapping[str, str], version: str = "") -> BrokerFacts:

@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.adapters.broker.inventory import HttpInventory, accepted, json_in, names_in
+from coordinator.adapters.broker.inventory import HttpInventory, names_in
 from coordinator.adapters.broker.paths import namespace_path, topic_path
-from coordinator.adapters.broker.web_service import asked, said
+from coordinator.adapters.broker.web_service import accepted, json_in, said
 from coordinator.core.topics import TopicName
 from coordinator.native.engine.owners import is_topic, owner_of, subscription_in, topic_of
 from coordinator.native.engine.rate_policy import RatePolicy
@@ -117,11 +117,11 @@ class HttpRatePolicies(HttpInventory):
         self, method: str, path: str, body: Mapping[str, object] | None = None
     ) -> httpx.Response:
         """Return the answer of the broker that is responsible."""
-        answer = await self._request(method, path, body)
+        answer = await self._ask(method, path, body)
         for _ in range(_REDIRECTS_MAX):
             if answer.status_code not in _REDIRECTS:
                 break
-            answer = await asked(self._client, method, answer.headers.get("location", ""), body)
+            answer = await self._ask(method, answer.headers.get("location", ""), body)
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise NotFound(said(answer))
         if answer.status_code in _REDIRECTS:

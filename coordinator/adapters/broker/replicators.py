@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import httpx
 
-from coordinator.adapters.broker.inventory import accepted, json_in
 from coordinator.adapters.broker.paths import topic_path
-from coordinator.adapters.broker.web_service import asked, said
+from coordinator.adapters.broker.web_service import accepted, asked, json_in, said
 from coordinator.native.engine.counting import ReplicatorCount
 from coordinator.ports import BrokerUnreachable, PortError
 

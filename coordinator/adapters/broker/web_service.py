@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
-from coordinator.ports import BrokerUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.runtime.client_tls import machine_trust
 
-
-def client_of(
-    web_service_url: str,
-    path: str = "",
-    *,
-    token: str | None,
-    timeout_s: float,
-    transport: httpx.AsyncBaseTransport | None,
-) -> httpx.AsyncClient:
-    """Return a client for one part of a broker's web service.
-
-    Proxies from the environment are ignored: the sidecar reaches its broker directly.
-
-    Args:
-        web_service_url: such as ``http://127.0.0.1:8080``.
-        path: prefix of all requests, such as ``/admin/v2``.
-        token: sent as bearer token; None sends none.
-        timeout_s: seconds for each step of a request.
-        transport: for tests; None is the network.
-    """
-    return httpx.AsyncClient(
-        base_url=f"{web_service_url.rstrip('/')}{path}",
-        headers={} if token is None else {"Authorization": f"Bearer {token}"},
-        timeout=timeout_s,
-        verify=machine_trust(web_service_url),
-        transport=transport,
-        trust_env=False,
-    )
+_TIMEOUT_S = 5.0
 
 
 async def asked(
@@ -60,11 +33,30 @@ def said(answer: httpx.Response) -> str:
     return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"
 
 
+def accepted(answer: httpx.Response) -> httpx.Response:
+    """Return an answer that says yes; raise Refused or BrokerUnreachable with what any other says."""
+    if answer.is_success:
+        return answer
+    if answer.is_client_error:
+        raise Refused(said(answer))
+    raise BrokerUnreachable(said(answer))
+
+
+def json_in(answer: httpx.Response) -> Any:
+    """Return the JSON of an answer; raise BrokerUnreachable if it is none."""
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise BrokerUnreachable(f"{said(answer)}: {error}") from error
+
+
 class WebServiceClient:
     """An adapter over HTTP to a broker's web service; a context, at whose end its connections close.
 
+    Proxies from the environment are ignored: the sidecar reaches its broker directly.
+
     Args:
-        web_service_url: the broker's own web service.
+        web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
         path: prefix of all requests.
         token: sent as bearer token; None sends none.
         timeout_s: seconds for each step of a request.
@@ -74,18 +66,33 @@ class WebServiceClient:
     def __init__(
         self,
         web_service_url: str,
-        path: str,
+        path: str = "/admin/v2",
         *,
-        token: str | None,
-        timeout_s: float,
-        transport: httpx.AsyncBaseTransport | None,
+        token: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._client = client_of(
-            web_service_url, path, token=token, timeout_s=timeout_s, transport=transport
+        self._client = httpx.AsyncClient(
+            base_url=f"{web_service_url.rstrip('/')}{path}",
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=timeout_s,
+            verify=machine_trust(web_service_url),
+            transport=transport,
+            trust_env=False,
         )
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
         await self._client.aclose()
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, object] | None = None
+    ) -> httpx.Response:
+        """Return the answer to a request, whatever it says; raise BrokerUnreachable without one."""
+        return await asked(self._client, method, path, body)
