@@ -51,7 +51,7 @@ from coordinator.insight.model.event_sentences import (
     members_sentence,
     waiting_sentence,
 )
-from coordinator.insight.model.past_decision import PastDecision, differs
+from coordinator.insight.model.past_decision import Outline, PastDecision
 from coordinator.insight.model.settling import GroupStatus
 
 _Decisions = dict[str, tuple[PastDecision, ...]]
@@ -72,8 +72,8 @@ class EventLog:
         self._records: dict[str, EscrowRecord] = {}
         #: Where clients waited in the last closed round.
         self._waiting: set[TrafficKey] = set()
-        #: The last decision that was kept of each limit.
-        self._told: dict[LimitKey, PastDecision] = {}
+        #: Of the last decision that was kept of each limit.
+        self._told: dict[LimitKey, Outline] = {}
 
     def begin(self, groups: AbstractSet[str]) -> None:
         """Begin a pass over all groups: forget deleted ones, and make room for the others."""
@@ -135,14 +135,16 @@ class EventLog:
         found: _Decisions = {}
         for key in keys:
             group, dimension = key
-            decision, told = decider.decisions.get(key), self._told.get(key)
+            decision, last = decider.decisions.get(key), self._told.get(key)
             defined = (state.groups or {}).get(group)
-            limit = None if defined is None else defined.exact_limits.of(dimension)
-            if decision is None or not differs(told, decision, limit, state.settings):
+            if decision is None or defined is None:
                 continue
-            kept = PastDecision.of(state, key, decision, limit, told, degradations)
-            self._told[key] = kept
-            found[group] = (*found.get(group, ()), kept)
+            limit = defined.exact_limits.of(dimension)
+            outline = Outline(decision.binding, decision.exact_limit, limit)
+            if outline.differs(last, state.settings):
+                self._told[key] = outline
+                kept = PastDecision.of(state, key, decision, limit, last, degradations)
+                found[group] = (*found.get(group, ()), kept)
         return found
 
     def _note(

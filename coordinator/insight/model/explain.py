@@ -230,17 +230,22 @@ def _wants(
     rows = []
     for broker, claim in sorted(answer.claims.items()):
         row = state.usage.row(broker, name, dimension.monitoring_class)
+        traffic = (0, 0) if row is None else reported(row, dimension)
         limit = _limit_in_force(state, name, broker, dimension)
         age_ns = _report_age_ns(state, broker, now_ns) or 0
-        rows.append(want_of(broker, claim, row, dimension, limit, state.settings, age_ns))
+        rows.append(want_of(broker, claim, traffic, limit, state.settings, age_ns))
     return tuple(rows)
+
+
+def reported(row: UsageRow, dimension: Dimension) -> tuple[int, int]:
+    """Return what a broker reports: the rate per second, and the thousandths of the round waited."""
+    return row.rate_of(dimension), row.usage.throttled_permille_of(dimension.unit)
 
 
 def want_of(
     broker: str,
     claim: Claim,
-    row: UsageRow | None,
-    dimension: Dimension,
+    traffic: tuple[int, int],
     limit: Rate | None,
     settings: CoreSettings,
     report_age_ns: int | None = None,
@@ -250,14 +255,12 @@ def want_of(
     Args:
         broker: the participant.
         claim: its claim in the split.
-        row: what it had reported.
-        dimension: the dimension.
+        traffic: what it had reported.
         limit: its local limit in force, per second; None is unlimited.
         settings: the core's.
         report_age_ns: since its report arrived; None if that is not known.
     """
-    admitted = row.rate_of(dimension) if row is not None else 0
-    throttled = row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
+    admitted, throttled = traffic
     waits = throttled >= settings.throttled_permille
     return WantView(
         broker=broker,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coordinator.core.allocation.laws import Claim
 from coordinator.core.allocation.splitting import Binding, Split
@@ -17,8 +18,7 @@ from coordinator.core.model import LimitKey, MonitoringClass, Rate, Unit
 from coordinator.core.rates import in_digits
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.core.usage.rows import UsageRow
-from coordinator.insight.model.explain import want_of
+from coordinator.insight.model.explain import reported, want_of
 from coordinator.insight.model.sentences import sentence_of
 from coordinator.insight.model.views import (
     Explanation,
@@ -31,6 +31,22 @@ NAMED_DEMANDS = 3
 """Brokers whose changed demand is named; the others are counted."""
 
 
+class Outline(NamedTuple):
+    """The figures of a decision in which the next one that is kept differs."""
+
+    binding: Binding
+    local_limit: Rate | None
+    cluster_limit: Rate | None
+
+    def differs(self, last: Outline | None, settings: CoreSettings) -> bool:
+        """Return whether a decision is worth keeping after the one last kept; None: none was."""
+        if last is None:
+            return self.binding is not Binding.UNLIMITED
+        if (self.binding, self.cluster_limit) != (last.binding, last.cluster_limit):
+            return True
+        return settings.moved(last.local_limit, self.local_limit)
+
+
 @dataclass(frozen=True, slots=True)
 class PastDecision:
     """A decision that differs from the one last kept of the same limit.
@@ -39,8 +55,9 @@ class PastDecision:
         key: the group and dimension.
         decision: the decision.
         cluster_limit: the limit that the group had for the cluster, per second; None is unlimited.
-        earlier: the one that was kept before it; None if it is the first.
-        rows: what the brokers had reported, by broker.
+        last: what the one that was kept before it said; None if it is the first.
+        reported: by broker, the admitted rate per second, and the part of its last round in which it
+            held clients back, in thousandths.
         lifecycle: the sidecar's state when it decided.
         degradations: its degradations.
         settings: the core's.
@@ -49,8 +66,8 @@ class PastDecision:
     key: LimitKey
     decision: Decision
     cluster_limit: Rate | None
-    earlier: Decision | None
-    rows: Mapping[str, UsageRow]
+    last: Outline | None
+    reported: Mapping[str, tuple[int, int]]
     lifecycle: Lifecycle
     degradations: tuple[Degradation, ...]
     settings: CoreSettings
@@ -62,17 +79,18 @@ class PastDecision:
         key: LimitKey,
         decision: Decision,
         cluster_limit: Rate | None,
-        told: PastDecision | None,
+        last: Outline | None,
         degradations: tuple[Degradation, ...],
     ) -> PastDecision:
-        """Return a decision in force, with what it was decided on, after the one last kept."""
+        """Return a decision in force, with what it was decided on."""
         group, dimension = key
+        rows = state.usage.rows(group, dimension.monitoring_class) if decision.split else {}
         return cls(
             key=key,
             decision=decision,
             cluster_limit=cluster_limit,
-            earlier=None if told is None else told.decision,
-            rows=state.usage.rows(group, dimension.monitoring_class) if decision.split else {},
+            last=last,
+            reported={broker: reported(row, dimension) for broker, row in rows.items()},
             lifecycle=state.lifecycle,
             degradations=degradations,
             settings=state.settings,
@@ -88,15 +106,18 @@ class PastDecision:
         """Return the number of brokers that took part."""
         return 0 if self.decision.split is None else len(self.decision.split.claims)
 
-    def told(self) -> StoryDecisionView:
-        """Return it as a story has it: what was decided, the demands that moved, and the reason."""
-        decision, earlier = self.decision, self.earlier
+    def told(self, earlier: PastDecision | None) -> StoryDecisionView:
+        """Return it as a story has it: what was decided, the demands that moved, and the reason.
+
+        Args:
+            earlier: the decision on this limit that was kept before, if it still is.
+        """
         return StoryDecisionView(
             self.key[1],
-            None if earlier is None else earlier.exact_limit,
-            decision.exact_limit,
-            decision.binding.value,
-            " ".join(filter(None, (self._decided(), self._demands(), self._reason()))),
+            None if self.last is None else self.last.local_limit,
+            self.decision.exact_limit,
+            self.decision.binding.value,
+            " ".join(filter(None, (self._decided(), self._demands(earlier), self._reason()))),
         )
 
     def listed(self, number: int, age_ns: int) -> PastDecisionView:
@@ -149,8 +170,7 @@ class PastDecision:
             want_of(
                 broker,
                 claim,
-                self.rows.get(broker),
-                self.key[1],
+                self.reported.get(broker, (0, 0)),
                 local if broker == own else split.exactly_in_force_at(broker),
                 self.settings,
             )
@@ -160,19 +180,19 @@ class PastDecision:
     def _decided(self) -> str:
         broker, what, unit = self.settings.broker, self.key[1].value, self.key[1].unit
         now = self.decision.exact_limit
-        if self.earlier is None:
+        if self.last is None:
             return f"{broker} sets {what} to {_rate(now, unit)}."
-        was = self.earlier.exact_limit
+        was = self.last.local_limit
         if was == now:
-            same = self.earlier.binding is self.decision.binding
+            same = self.last.binding is self.decision.binding
             why = "" if same else ", for another reason"
             return f"{broker} keeps {what} at {_rate(now, unit)}{why}."
         verb = "raises" if now is None or (was is not None and now > was) else "lowers"
         return f"{broker} {verb} {what} from {_rate(was, unit)} to {_rate(now, unit)}."
 
-    def _demands(self) -> str:
+    def _demands(self, earlier: PastDecision | None) -> str:
         """Return the demands that moved since the earlier decision, the largest moves first."""
-        before = None if self.earlier is None else self.earlier.split
+        before = None if earlier is None else earlier.decision.split
         after = self.decision.split
         if before is None or after is None:
             return ""
@@ -216,21 +236,6 @@ class PastDecision:
         publish = dimension.monitoring_class is MonitoringClass.PUBLISH
         clients = "producers" if publish else "consumers"
         return f"{broker} has no {clients} of {group} and holds its arrival reserve."
-
-
-def differs(
-    told: PastDecision | None,
-    decision: Decision,
-    cluster_limit: Rate | None,
-    settings: CoreSettings,
-) -> bool:
-    """Return whether a decision is worth keeping after the one last kept; None: none was."""
-    if told is None:
-        return decision.binding is not Binding.UNLIMITED
-    last = told.decision
-    if (decision.binding, cluster_limit) != (last.binding, told.cluster_limit):
-        return True
-    return settings.moved(last.exact_limit, decision.exact_limit)
 
 
 def _moved(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, LimitKey
 from coordinator.insight.model.bounded_events import MAX_CELLS, MAX_EVENTS, BoundedEvents
+from coordinator.insight.model.past_decision import PastDecision
 from coordinator.insight.model.views import StoryEventView, StoryView
 
 MAX_TOLD = 100
@@ -23,16 +24,15 @@ def story(
         most: earlier events are left out when there are more than this.
     """
     found = [event for event in kept.of_group(group) if event.at_ns <= until_ns]
-    events = tuple(
-        StoryEventView(
-            event.number,
-            now_ns - event.at_ns,
-            event.text,
-            tuple(decision.told() for decision in event.decisions),
-        )
-        for event in found[-most:]
-    )
-    return StoryView(_beginning(len(found) - len(events), kept.forgotten_ns(group), now_ns), events)
+    omitted = max(0, len(found) - most)
+    earlier: dict[LimitKey, PastDecision] = {}
+    events = []
+    for place, event in enumerate(found):
+        if place >= omitted:
+            told = tuple(made.told(earlier.get(made.key)) for made in event.decisions)
+            events.append(StoryEventView(event.number, now_ns - event.at_ns, event.text, told))
+        earlier |= {made.key: made for made in event.decisions}
+    return StoryView(_beginning(omitted, kept.forgotten_ns(group), now_ns), tuple(events))
 
 
 def _beginning(omitted: int, forgotten_ns: int | None, now_ns: int) -> str:
