@@ -12,11 +12,14 @@ that held producers has hidden demand; the coordinator judges it by the length o
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Protocol
+from typing import Final, Protocol
 
 from coordinator.core.model import MonitoringClass, Unit
 from coordinator.core.traffic import Traffic
 from coordinator.insight.model.gate_views import HOLD_BUCKETS_NS
+
+OTHERS: Final = "(others)"
+"""Stands for all further names where they are bounded; no name in Pulsar has parentheses."""
 
 
 class GateListener(Protocol):

@@ -9,27 +9,29 @@ A namespace is *held* while at least one of its producers or consumers waits, fo
 
 The totals since the start serve reconciliation (coordinator/reconciliation).
 
-There are at most ``NAMESPACES_MAX`` counters; traffic of further namespaces is counted together, as
-`OTHERS`.
+A counter lives while a participant is connected, and until its counts are collected: participants,
+which have bounds of their own, bound the counters. At most `COLLECTED_MAX` are looked at in one call, so
+that the gate serves traffic in between; with more of them each has its turn every few calls, and nothing
+is lost.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from coordinator.core.model import MonitoringClass, TrafficKey
 from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
 from coordinator.gate.limits.counters import Stopwatch
 
-NAMESPACES_MAX: Final = 10_000
-"""The most counters, by namespace, class and groups."""
-
-OTHERS: Final = "(others)"
-"""Stands for tenant and namespace of all further ones; no name in Pulsar has parentheses."""
-
+COLLECTED_MAX: Final = 10_000
+"""The most counters that one call collects; if all are busy, it takes 20 ms."""
 
 FORGOTTEN: Final = "(forgotten)"
-"""Stands for the number of times that counters were forgotten."""
+"""Stands for the number of times that counters were forgotten; no name in Pulsar has parentheses."""
+
+_LEAST_ROOM: Final = 10_000
+"""With fewer counters none is forgotten, as forgetting costs reconciliation a reading."""
 
 
 class NamespaceCounter:
@@ -49,10 +51,10 @@ class NamespaceCounter:
         self._held = Stopwatch()
 
     @property
-    def is_needed(self) -> bool:
-        """Whether a participant is connected, or a count was not collected yet."""
+    def is_collected(self) -> bool:
+        """Whether all that passed was collected."""
         messages, size = self._collected
-        return self.participants > 0 or self.messages > messages or self.bytes > size
+        return self.messages <= messages and self.bytes <= size
 
     def joined(self, count: int) -> None:
         """Count participants that came, or left if negative."""
@@ -87,34 +89,42 @@ class Namespaces:
     """The counters of all namespaces.
 
     Args:
-        namespaces_max: the most counters.
+        collected_max: the most counters that one call collects.
+        least_room: the number of counters that are kept in any case.
     """
 
-    def __init__(self, namespaces_max: int = NAMESPACES_MAX) -> None:
-        self._namespaces_max = namespaces_max
+    def __init__(self, collected_max: int = COLLECTED_MAX, least_room: int = _LEAST_ROOM) -> None:
+        self._collected_max = collected_max
+        self._least_room = self._room = least_room
         self._counters: dict[NamespaceKey, NamespaceCounter] = {}
+        #: Those whose turn has not come yet.
+        self._due: deque[NamespaceCounter] = deque()
+        #: Whether a recorder collects them.
+        self._is_read = False
         self._forgotten = 0
-        self._others = {
-            each: NamespaceCounter(NamespaceKey(OTHERS, OTHERS, (), each))
-            for each in MonitoringClass
-        }
 
     def counter(self, key: NamespaceKey) -> NamespaceCounter:
-        """Return the counter of a namespace, or that of all others when there are too many."""
+        """Return the counter of a namespace."""
         found = self._counters.get(key)
         if found is not None:
             return found
-        if len(self._counters) >= self._namespaces_max:
+        if len(self._counters) >= self._room:
             self._forget_unneeded()
-        if len(self._counters) >= self._namespaces_max:
-            return self._others[key.monitoring_class]
         made = self._counters[key] = NamespaceCounter(key)
         return made
 
-    def collect(self, now_ns: int) -> tuple[NamespaceTraffic, ...]:
-        """Return all counters' counts since the last call."""
-        counters = (*self._counters.values(), *self._others.values())
-        collected = (counter.collect(now_ns) for counter in counters)
+    def collect(self, now_ns: int, *, whole: bool = False) -> tuple[NamespaceTraffic, ...]:
+        """Return the counts since they were collected last.
+
+        Args:
+            now_ns: the time.
+            whole: collect every counter, however many there are.
+        """
+        self._is_read = True
+        if whole or not self._due:
+            self._due = deque(self._counters.values())
+        number = len(self._due) if whole else min(len(self._due), self._collected_max)
+        collected = (self._due.popleft().collect(now_ns) for _ in range(number))
         return tuple(traffic for traffic in collected if traffic is not None)
 
     def add_totals(self, totals: dict[TrafficKey, tuple[int, int]]) -> None:
@@ -123,15 +133,19 @@ class Namespaces:
         A namespace whose counter was forgotten starts from zero again; the row `FORGOTTEN` has how often
         any was.
         """
-        for each in self._others if self._forgotten else ():
+        for each in MonitoringClass if self._forgotten else ():
             totals[FORGOTTEN, each] = (self._forgotten, self._forgotten)
-        others = (counter for counter in self._others.values() if counter.bytes)
-        for counter in (*self._counters.values(), *others):
-            key = counter.key
+        for key, counter in self._counters.items():
             row = f"{key.tenant}/{key.namespace}", key.monitoring_class
             messages, size = totals.get(row, (0, 0))
             totals[row] = (messages + counter.messages, size + counter.bytes)
 
     def _forget_unneeded(self) -> None:
+        """Keep those with participants, and what a recorder has not read; make room for as many more."""
         self._forgotten += 1
-        self._counters = {key: each for key, each in self._counters.items() if each.is_needed}
+        self._counters = {
+            key: each
+            for key, each in self._counters.items()
+            if each.participants or (self._is_read and not each.is_collected)
+        }
+        self._room = max(self._least_room, 2 * len(self._counters))

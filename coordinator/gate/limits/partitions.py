@@ -21,9 +21,8 @@ from coordinator.core.limiting.windows import WINDOW_NS
 from coordinator.core.model import MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.core.traffic import Traffic
-from coordinator.gate.limits.counters import GateListener
+from coordinator.gate.limits.counters import OTHERS, GateListener
 from coordinator.gate.limits.group import Group
-from coordinator.gate.limits.namespaces import OTHERS
 
 UNUSED_MAX: Final = 10_000
 """The most unused limiters of one tenant, 25 MB: all of its topics may close at once, and open again."""

@@ -16,8 +16,8 @@ from typing import Final
 
 from coordinator.core.model import MonitoringClass
 from coordinator.core.owners import can_be_attached
-from coordinator.gate.limits.counters import Stopwatch
-from coordinator.gate.limits.namespaces import OTHERS, NamespaceCounter
+from coordinator.gate.limits.counters import OTHERS, Stopwatch
+from coordinator.gate.limits.namespaces import NamespaceCounter
 from coordinator.insight.model.gate_views import RoleView
 
 ROLES_MAX: Final = 1_000

@@ -10,9 +10,9 @@ from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.session import Session
 from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.counters import OTHERS
 from coordinator.gate.limits.delayed import DelayedMessages
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.namespaces import OTHERS
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import ConnectionFigures, GateFigures, GateLimits

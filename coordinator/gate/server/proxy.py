@@ -259,10 +259,10 @@ class Gate:
         """Return the counts of each partition since the last call, under its topic's name."""
         return self._groups.scopes.partitions.collect(self._now_ns())
 
-    def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
-        """Return the counts of each namespace since the last call."""
+    def namespace_traffic(self, *, whole: bool = False) -> tuple[NamespaceTraffic, ...]:
+        """Return the counts of namespaces since the last call; of many, those whose turn it is."""
         self._groups.roles.settle()
-        return self._groups.namespaces.collect(self._now_ns())
+        return self._groups.namespaces.collect(self._now_ns(), whole=whole)
 
     def passed_totals(self) -> dict[TrafficKey, tuple[int, int]]:
         """Return the messages and bytes that passed since the start, by namespace and class."""

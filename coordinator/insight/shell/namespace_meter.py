@@ -19,8 +19,8 @@ milliseconds of it."""
 class NamespaceGate(Protocol):
     """The gate's interface for namespaces."""
 
-    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
-        """Return the counts of each namespace since the last call."""
+    async def namespace_traffic(self, *, whole: bool = False) -> tuple[NamespaceTraffic, ...]:
+        """Return the counts of namespaces since the last call: all, or those whose turn it is."""
         ...
 
 
@@ -45,10 +45,9 @@ class NamespaceMeter:
                 await self.count()
                 await asyncio.sleep(_PERIOD_S)
         finally:
-            await self.count()
+            await self.count(whole=True)
 
-    async def count(self) -> None:
+    async def count(self, *, whole: bool = False) -> None:
         """Hand the counts since the last call to the recorder."""
-        self._recorder.namespaces_counted(
-            await self._gate.namespace_traffic(), self._clock.now_ns()
-        )
+        counted = await self._gate.namespace_traffic(whole=whole)
+        self._recorder.namespaces_counted(counted, self._clock.now_ns())

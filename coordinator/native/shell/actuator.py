@@ -292,8 +292,8 @@ class NativeActuator(WithoutGate):
         self._polling.is_quiet = all(each.is_quiet for each in traffic)
         return traffic
 
-    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
-        """Return the counts of each namespace since the last call."""
+    async def namespace_traffic(self, *, whole: bool = False) -> tuple[NamespaceTraffic, ...]:  # noqa: ARG002
+        """Return the counts of each namespace since the last call, always all of them."""
         return self._steering.namespace_traffic()
 
     async def published_topics(self) -> frozenset[str]:

@@ -9,9 +9,8 @@ Both ends count by namespace and class, and their counters grow until they begin
   for a *subscription*: the broker counts dispatch by subscription, wherever it lists topics.
 * A *namespace* that fell, where the broker lists no topics, lost a topic with an unknown count: unknown.
 * At the first reading nothing is known of earlier values.
-* The gate's counter falls when it forgot a namespace (`NAMESPACES_MAX` of gate/limits/namespaces.py):
-  unknown. It may fall as well by what a client announced and never sent; that increase is known, and
-  below 0. While the gate counts namespaces together (`GATE_OTHERS`) every increase is unknown.
+* The gate's counter falls when it forgot an unused namespace (gate/limits/namespaces.py): unknown. It may
+  fall as well by what a client announced and never sent; that increase is known, and below 0.
 
 A subscription that ends takes along what it was sent since the last reading, and one that begins and ends
 between two readings is never listed. The broker's count of all its dispatched bytes has them. What it has
@@ -42,9 +41,6 @@ ENDED: Final = "(ended subscriptions)"
 """Stands for the subscriptions that the broker does not list any more."""
 
 ENDED_ROW: Final = (ENDED, MonitoringClass.DISPATCH)
-
-GATE_OTHERS: Final = "(others)/(others)"
-"""The gate's name of the namespaces that it counts together."""
 
 GATE_FORGOT: Final = "(forgotten)"
 """The gate's name of the number of times that it forgot counters."""

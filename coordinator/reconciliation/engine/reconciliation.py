@@ -32,7 +32,6 @@ from coordinator.reconciliation.engine.counting import (
     ENDED,
     ENDED_ROW,
     GATE_FORGOT,
-    GATE_OTHERS,
     NOTHING,
     GateBook,
     Increases,
@@ -62,7 +61,7 @@ FIX: Final = (
 _UNCOUNTED_FIX: Final = (
     "list the namespace's topics and their subscriptions (pulsar-admin topics), and delete these"
 )
-_UNCOMPARED: Final = (GATE_FORGOT, GATE_OTHERS, ENDED)
+_UNCOMPARED: Final = (GATE_FORGOT, ENDED)
 _IN_WORDS: Final = {
     MonitoringClass.PUBLISH: "published to",
     MonitoringClass.DISPATCH: "dispatched from",
@@ -170,9 +169,7 @@ class Reconciliation:
             passed = gate.get(row, NOTHING)
             risen = NOTHING
             if row[0] not in _UNCOMPARED:
-                is_apart = gate.get((GATE_OTHERS, row[1]), NOTHING) == NOTHING
-                counted = broker.get(row, NOTHING) if is_apart else None
-                risen = self._read_row(row, counted, passed, span)
+                risen = self._read_row(row, broker.get(row, NOTHING), passed, span)
             if row[1] is MonitoringClass.DISPATCH and row[0] != GATE_FORGOT and known is not None:
                 known = None if passed is None else known.plus(passed).plus(risen)
         if ENDED_ROW in broker:

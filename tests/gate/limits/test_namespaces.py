@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator.core.model import MonitoringClass, TrafficKey
 from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
-from coordinator.gate.limits.namespaces import FORGOTTEN, OTHERS, Namespaces
+from coordinator.gate.limits.namespaces import FORGOTTEN, Namespaces
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, TOPIC, Bench
 
@@ -107,31 +107,48 @@ def test_replication_counts_for_no_namespace(bench: Bench) -> None:
     assert collected(bench) == {}
 
 
-def test_beyond_the_bound_all_further_ones_count_together() -> None:
-    """Unused namespaces make room first, and no passed message is lost."""
-    namespaces = Namespaces(namespaces_max=2)
-    one, two = namespaces.counter(key("1")), namespaces.counter(key("2"))
+def test_with_many_namespaces_each_has_its_turn_and_nothing_is_lost() -> None:
+    """A call collects a part of them; the last one collects the rest."""
+    namespaces = Namespaces(collected_max=2)
+    counters = [namespaces.counter(key(str(number))) for number in range(5)]
+    for each in counters:
+        each.messages += 1
+    parts = [[one.key.namespace for one in namespaces.collect(0)] for _ in range(3)]
+    assert parts == [["0", "1"], ["2", "3"], ["4"]]
+
+    for each in counters:
+        each.messages += 1
+    assert len(namespaces.collect(0)) == 2
+    assert [each.messages for each in namespaces.collect(0, whole=True)] == [1, 1, 1]
+
+
+def test_unused_namespaces_are_forgotten_and_what_was_not_collected_is_kept() -> None:
+    """Participants bound the counters; one that was forgotten counts anew."""
+    namespaces = Namespaces(least_room=3)
+    namespaces.collect(0)
+    one, two, three = (namespaces.counter(key(name)) for name in "123")
     one.participants = 1
     two.messages += 4
-    others = namespaces.counter(key("3"))
-    others.messages += 5
-    assert others is namespaces.counter(key("4"))
-    assert others.key == NamespaceKey(OTHERS, OTHERS, (), PUBLISH)
-    assert {each.key: each.messages for each in namespaces.collect(0)} == {
-        key("2"): 4,
-        others.key: 5,
-    }
 
-    three = namespaces.counter(key("3"))
-    three.participants = 1
-    assert three is not others
+    namespaces.counter(key("4"))
     assert namespaces.counter(key("1")) is one
-    assert namespaces.counter(key("2")) is others
+    assert namespaces.counter(key("2")) is two
+    assert namespaces.counter(key("3")) is not three
+    assert [each.messages for each in namespaces.collect(0)] == [4]
+
+
+def test_where_nothing_is_recorded_unused_namespaces_are_forgotten_with_their_counts() -> None:
+    """Otherwise they would be kept for ever."""
+    namespaces = Namespaces(least_room=1)
+    namespaces.counter(key("1")).messages += 4
+    namespaces.counter(key("2"))
+
+    assert namespaces.collect(0) == ()
 
 
 def test_the_totals_of_a_namespace_are_those_of_all_its_groups_by_class() -> None:
     """They only grow until counters are forgotten, which they say."""
-    namespaces = Namespaces(namespaces_max=3)
+    namespaces = Namespaces(least_room=3)
     for counted in (key("1"), key("1", "g"), key("1", monitoring_class=DISPATCH)):
         counter = namespaces.counter(counted)
         counter.messages, counter.bytes = 2, 20

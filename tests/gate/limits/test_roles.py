@@ -6,7 +6,8 @@ import random
 
 from coordinator.core.model import MonitoringClass
 from coordinator.core.traffic import NamespaceKey
-from coordinator.gate.limits.namespaces import OTHERS, NamespaceCounter, Namespaces
+from coordinator.gate.limits.counters import OTHERS
+from coordinator.gate.limits.namespaces import NamespaceCounter, Namespaces
 from coordinator.gate.limits.roles import RoleCounters
 from coordinator.insight.model.gate_views import RoleView
 

@@ -20,9 +20,9 @@ class BenchGate:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+    async def namespace_traffic(self, *, whole: bool = False) -> tuple[NamespaceTraffic, ...]:
         """Return the counts since the last call."""
-        return self._bench.groups.namespaces.collect(self._bench.now_ns)
+        return self._bench.groups.namespaces.collect(self._bench.now_ns, whole=whole)
 
 
 async def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) -> None:

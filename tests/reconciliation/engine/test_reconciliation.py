@@ -13,7 +13,6 @@ from coordinator.insight.model.reconciliation_views import EscapedTraffic, Escap
 from coordinator.reconciliation.engine.counting import (
     BUS,
     ENDED_ROW,
-    GATE_OTHERS,
     Row,
     Volume,
 )
@@ -128,16 +127,6 @@ def test_an_escape_counts_for_every_group_of_its_namespace() -> None:
     assert len(played.all.sentences_of("tenant", PUBLISH)) == 2
     assert played.all.sentences_of("tenant", DISPATCH) == ()
     assert played.all.sentences_of("other", PUBLISH) == ()
-
-
-def test_no_namespace_is_judged_while_the_gate_counts_some_together() -> None:
-    """Its count of each is unknown then; of the other class it is known."""
-    played = Played()
-    counted = {("t/a", PUBLISH): 900, ("t/b", DISPATCH): 900}
-    played.step(counted, {(GATE_OTHERS, PUBLISH): 900}, times=3)
-    assert played.told() == {("t/b", DISPATCH): 1_800}
-    played.step(counted, times=2)
-    assert played.told()["t/a", PUBLISH] == 900
 
 
 def test_a_row_without_room_is_counted_as_left_out() -> None:
