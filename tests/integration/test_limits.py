@@ -7,7 +7,6 @@ exact in test_local_limits.py.
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 
 import pytest
@@ -20,7 +19,6 @@ from tests.integration.world import World, eventually
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 Figure = Callable[[str, str], None]
-_SETTLED_S, _MINUTE_S = 5.0, 60.0
 
 
 def shares(world: World) -> list[int]:
@@ -75,28 +73,6 @@ def test_a_limit_in_bytes_is_held(world: World, measured: Measure, figure: Figur
         seen = windows(counted, 5)
     hold(measured, "200 kB/s", seen, {"bytes": 200_000}, 0.05)
     figure("pip-82/producers-and-consumers", f"{written(seen)} of 200,000 B/s")
-
-
-@pytest.mark.parametrize("limit", [1, 2])
-def test_a_limit_below_one_a_second_and_broker_goes_round(
-    world: World, measured: Measure, limit: int
-) -> None:
-    """A minute has the limit's messages, a third at each broker within one."""
-    world.limit(publishRateInMsgs=limit)
-    with world.load(dict.fromkeys(world.topic_of, 100)):
-        for name in world.topic_of:
-            eventually(
-                lambda name=name: f"{limit / 3:.2f}/s pass" in world.explained(name)["sentence"],  # type: ignore[misc]
-                f"{name} has its third",
-            )
-        time.sleep(_SETTLED_S)
-        before, began_s = world.taken(), time.monotonic()
-        time.sleep(_MINUTE_S)
-        after, took_s = world.taken(), time.monotonic() - began_s
-    due = limit * took_s / 3
-    for name in world.topic_of:
-        passed = after[name] - before[name]
-        measured(f"{limit}/s for a minute, {name}", passed, least=due - 1, most=due + 1)
 
 
 def test_a_small_limit_is_held(world: World, measured: Measure) -> None:
