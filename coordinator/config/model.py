@@ -51,7 +51,6 @@ class Config:
             clients publish all of it once: 1.0 is the double. A broker that starts lets the whole record
             pass for an interval, and once no sidecar writes any more, brokers that start anew keep to
             the records, no longer to the limits. Set it on all sidecars alike.
-        native_poll_seconds: how often the broker's counters are read, at most, with native.
         native_service_url: in whose name the broker reports its resource usage; empty asks the broker.
         gate_tls_listen: host:port where clients connect with TLS, beside gate_listen; empty is nowhere.
         gate_tls_certificate_file: certificate chain of the gate (PEM), for the name that the broker
@@ -78,12 +77,6 @@ class Config:
             bound is lower, and the log says so.
         gate_connections_per_host_max: the same for one host, which is an IPv4 address or the first 64
             bits of an IPv6 address. Half of all, since behind a proxy or a NAT many clients are one host.
-        gate_connect_seconds: how long a client may take to say CONNECT, and the broker to answer it; a
-            TLS handshake has 10 s of its own.
-        gate_stalled_seconds: a client that takes nothing of what waits for it for so long is closed, and
-            so is the connection to a broker that takes nothing; at the latest after twice that time. Not
-            less than twice the 30 s of Pulsar's keep-alive, by which clients leave a silent broker. A
-            client that does not complete a large held message in this time is closed, too.
         admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
         admin_advertised_address: host:port where others reach the admin API, shown beside each member;
             empty is admin_listen, with the machine's full name in place of 0.0.0.0.
@@ -153,8 +146,6 @@ class Config:
             PIP-82's example is 0.1.
         burst_seconds: how much of a local limit may be saved up. Small, since the bursts of all brokers
             add up.
-        debt_seconds: how much of a local limit a message or batch may take in advance; if it costs more,
-            it is held until it is paid for, in instalments.
         limit_mode: how limits of groups and of the broker are enforced: bucket lets messages pass evenly;
             window gives each second the whole rate at once, and what is beyond it waits for the next
             second, as a managed Pulsar does.
@@ -178,8 +169,6 @@ class Config:
             to consumers are at most a quarter as much.
         pending_publish_requests_max: per client connection, publishes that wait for the broker's receipt;
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
-        participants_per_connection_max: producers and consumers of one client connection; any more are
-            answered with TooManyRequests.
         gate_basic_roles: whether the brokers ask users of method basic for their passwords; then a user's
             name is the client's role. Roles of tokens are those of the keys above.
         gate_proxy_roles: roles of Pulsar's proxies whose word the gate takes for who their client is, as
@@ -212,16 +201,10 @@ class Config:
         record_dir: where reports, decisions and traffic are recorded for the Spark jobs: a directory or
             a URL (s3://, gs://, hdfs://). Empty records nothing, for a disk must not fill unasked.
         record_cluster: the cluster's name in what is recorded, so that places are not mixed up.
-        record_file_rows: rows of a table that become a file at once.
-        record_file_seconds: age at which they become a file, however few; a crash loses no more.
-        record_buffer_rows: rows that may wait in memory (about 500 bytes each) while nothing can be
-            written; newer ones are dropped and counted.
+        record_file_seconds: age at which rows become a file, however few: a crash loses no more. 50,000
+            of a table are one at once.
         record_retention_days: age at which this sidecar's own files are deleted.
         record_bytes_max: what its files may take; the oldest are deleted first.
-        condition_near_limit_ratio: a group that uses this part of a limit is near it, and so is a backlog
-            of its quota.
-        condition_certificate_ratio: the local limits of a group may add up to this part of its limit;
-            a little more than 1, since rounding and newcomers count.
         condition_backlog_age_seconds: no message may wait longer for its acknowledgement, whatever the
             quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
         check_invariants: check after every event that the core's books, raises, limits and usage map
@@ -235,9 +218,6 @@ class Config:
         backlog_age: precise reads the oldest message, once for each place where the oldest subscription
             stands; estimated reads none and takes it to be as old as the end of its ledger, Pulsar's
             preciseTimeBasedBacklogQuotaCheck=false.
-        backlog_calls_per_second: questions that the monitor may ask the broker, beside one for all
-            topics.
-        backlog_concurrency: how many of them may be under way at once.
         backlog_topic_metrics: whether metrics of backlogs have a series per topic, Pulsar's
             exposeTopicLevelMetricsInPrometheus; without, evictions are told by namespace and no ages.
         backlog_enforced_namespaces: tenant/namespace where exceeded quotas are acted on within seconds:
@@ -265,7 +245,6 @@ class Config:
     enforcement_path: str = "gate"
     native_margin: float = -1.0
     native_headroom: float = 1.0
-    native_poll_seconds: float = 0.5
     native_service_url: str = ""
     gate_tls_listen: str = ""
     gate_tls_certificate_file: str = ""
@@ -280,8 +259,6 @@ class Config:
     gate_listener_name: str = "external"
     gate_connections_max: int = 10_000
     gate_connections_per_host_max: int = 5_000
-    gate_connect_seconds: float = 15.0
-    gate_stalled_seconds: float = 60.0
     admin_listen: str = "127.0.0.1:8087"
     admin_advertised_address: str = ""
     admin_hosts: tuple[str, ...] = ()
@@ -319,7 +296,6 @@ class Config:
     complete_report_rounds: int = 300
     report_change_ratio: float = 0.05
     burst_seconds: float = 0.05
-    debt_seconds: float = 5.0
     limit_mode: str = "bucket"
     topic_limit_mode: str = "bucket"
     topic_limit_check_seconds: float = 0.05
@@ -329,7 +305,6 @@ class Config:
     held_bytes_max: int = 8 * 1024 * 1024
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
-    participants_per_connection_max: int = 20_000
     gate_basic_roles: bool = False
     gate_proxy_roles: tuple[str, ...] = ()
     replication_peer_addresses: tuple[str, ...] = ()
@@ -349,20 +324,14 @@ class Config:
     drain_timeout_seconds: float = 10.0
     record_dir: str = ""
     record_cluster: str = "pulsar"
-    record_file_rows: int = 50_000
     record_file_seconds: float = 60.0
-    record_buffer_rows: int = 200_000
     record_retention_days: float = 14.0
     record_bytes_max: int = 10 * 1024**3
-    condition_near_limit_ratio: float = 0.8
-    condition_certificate_ratio: float = 1.05
     condition_backlog_age_seconds: float = 0.0
     check_invariants: bool = False
     broker_token_file: str = ""
     backlog_check_seconds: float = 60.0
     backlog_age: str = "precise"
-    backlog_calls_per_second: int = 500
-    backlog_concurrency: int = 4
     backlog_topic_metrics: bool = True
     backlog_enforced_namespaces: tuple[str, ...] = ()
     backlog_dry_run_namespaces: tuple[str, ...] = ()
@@ -440,9 +409,7 @@ class Config:
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),
             thresholds=ConditionThresholds(
-                near_limit_permille=round(self.condition_near_limit_ratio * 1000),
-                certificate_permille=round(self.condition_certificate_ratio * 1000),
-                backlog_age_s=self.condition_backlog_age_seconds or None,
+                backlog_age_s=self.condition_backlog_age_seconds or None
             ),
         )
 

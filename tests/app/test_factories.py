@@ -66,8 +66,6 @@ def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"condition_near_limit_ratio": 1.5}, "condition_near_limit_ratio"),
-        ({"condition_certificate_ratio": 0.9}, "condition_certificate_ratio"),
         (
             {"condition_backlog_age_seconds": 60.0, "backlog_check_seconds": 0.0},
             "condition_backlog_age_seconds",
