@@ -36,6 +36,7 @@ from coordinator.native.engine.outside import BrokerCounters, TopicPolicies
 from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
+from coordinator.native.shell.polling import POLLS_EVERY_S
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
@@ -142,7 +143,7 @@ def native(
         policies,
         counters,
         clock,
-        poll_s=0.0 if config.has_gate else config.native_poll_seconds,
+        poll_s=0.0 if config.has_gate else POLLS_EVERY_S,
         service_url=config.native_service_url,
         cluster_group=config.cluster_group,
         margin_permille=margin_permille,
@@ -193,8 +194,6 @@ def backlogs(
         clock=clock,
         wall_ms=wall_ms,
         interval_s=config.backlog_check_seconds,
-        concurrency=config.backlog_concurrency,
-        calls_per_second=config.backlog_calls_per_second,
         evictions=evictions,
     )
     enforcement = BacklogEnforcement(
@@ -232,11 +231,7 @@ def recorder(config: Config) -> ParquetRecorder | None:
         cluster=config.record_cluster,
         broker=config.broker_id,
         run=run,
-        bounds=RecorderBounds(
-            file_rows=config.record_file_rows,
-            file_s=config.record_file_seconds,
-            buffer_rows=config.record_buffer_rows,
-        ),
+        bounds=RecorderBounds(file_s=config.record_file_seconds),
     )
 
 

@@ -1,9 +1,9 @@
-"""The configuration of a sidecar: its fields (``model``), their rules (``rules``), and its files."""
+"""The configuration of a sidecar: its keys (``model``), the rules between them (``rules``), its files."""
 
+from coordinator.config.forms import ConfigError, split_address
 from coordinator.config.model import Config
 from coordinator.config.pulsar_keys import hints
 from coordinator.config.reading import document_of, from_mapping, load
-from coordinator.config.rules import ConfigError, split_address
 
 __all__ = [
     "Config",

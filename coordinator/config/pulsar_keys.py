@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from coordinator.config.rules import ConfigError
+from coordinator.config.forms import ConfigError
 
 _SWITCH: Final = "resourceUsagePublishToTopic"
 _TOPIC: Final = "resourceUsagePublishTopicName"

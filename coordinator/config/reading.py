@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from coordinator.config.forms import ConfigError
 from coordinator.config.model import NATIVE, Config
 from coordinator.config.pulsar_keys import translated
-from coordinator.config.rules import ConfigError, check
+from coordinator.config.rules import broken
 
 _WITHOUT_GATE = {"gate_listen": "", "gate_upstream": ""}
 """Keys that have no default, and no meaning where there is no gate."""
@@ -45,22 +46,15 @@ def from_mapping(document: Mapping[str, Any]) -> Config:
     """Build a checked Config from keys and values.
 
     Raises:
-        ConfigError: a key is unknown or missing, or a value has the wrong type or is out of range.
+        ConfigError: keys are unknown, missing or contradictory, or values cannot be used: a line each.
     """
     document = translated(document)
     if document.get("enforcement_path") == NATIVE:
-        document = _WITHOUT_GATE | dict(document)
-    known = {item.name: item for item in fields(Config)}
-    for key in document:
-        if key not in known:
-            raise ConfigError(f"{key}: unknown key; known are {', '.join(known)}")
-    for name, item in known.items():
-        required = item.default is MISSING and item.default_factory is MISSING
-        if required and name not in document:
-            raise ConfigError(f"{name}: missing; it has no default")
-    hints = get_type_hints(Config)
-    config = Config(**{key: _typed(key, value, hints[key]) for key, value in document.items()})
-    check(config)
+        document = _WITHOUT_GATE | document
+    hints = get_type_hints(Config, include_extras=True)
+    _refuse(_faults(document, hints))
+    config = Config(**{key: _frozen(value, hints[key]) for key, value in document.items()})
+    _refuse(broken(config))
     return config
 
 
@@ -74,19 +68,55 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _typed(key: str, value: Any, hint: Any) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint == tuple[str, ...]:
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return tuple(value)
-        raise ConfigError(f"{key}: write a list of strings, got {value!r}")
-    if hint == Mapping[str, tuple[str, ...]]:
+def _refuse(faults: Iterable[str]) -> None:
+    if told := "\n".join(faults):
+        raise ConfigError(told)
+
+
+def _faults(document: Mapping[str, Any], hints: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the faults of single keys."""
+    for item in fields(Config):
+        required = item.default is MISSING and item.default_factory is MISSING
+        if required and item.name not in document:
+            yield f"{item.name}: missing; it has no default"
+    for key, value in document.items():
+        if key in hints:
+            yield from _unfit(key, value, hints[key])
+        else:
+            yield f"{key}: unknown key; known are {', '.join(hints)}"
+
+
+def _unfit(key: str, value: Any, hint: Any) -> Iterator[str]:
+    """Yield why a value of TOML is none of a key's type, or has not its form."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        found = tuple(_unfit(key, value, parts[0]))
+        shown = f"{'is ' if isinstance(value, int | float) else ''}{value!r}"
+        forms = () if found else parts[1:]
+        yield from found
+        yield from (f"{key} {shown}: {form.fix}" for form in forms if not form.accepts(value))
+    elif origin is Literal:
+        if value not in parts:
+            yield f"{key} {value!r}: use one of {', '.join(parts)}"
+    elif origin is tuple:
+        if not isinstance(value, list):
+            yield f"{key}: write a list of strings, got {value!r}"
+        else:
+            yield from (fault for each in value for fault in _unfit(key, each, parts[0]))
+    elif origin is Mapping:
         if not isinstance(value, dict):
-            raise ConfigError(f"{key}: write a table of lists of strings, got {value!r}")
-        return {
-            name: _typed(f"{key}.{name}", item, tuple[str, ...]) for name, item in value.items()
-        }
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise ConfigError(f"{key}: write a {hint.__name__}, got {value!r}")
-    return value
+            yield f"{key}: write a table of lists of strings, got {value!r}"
+        else:
+            for name, each in value.items():
+                yield from _unfit(f"{key}.{name}", each, parts[1])
+    elif type(value) is not hint and (hint, type(value)) != (float, int):
+        yield f"{key}: write a {hint.__name__}, got {value!r}"
+
+
+def _frozen(value: Any, hint: Any) -> Any:
+    """Return a value that fits as the field has it."""
+    if isinstance(value, dict):
+        return {name: tuple(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return tuple(value)
+    return float(value) if float in get_args(hint) else value

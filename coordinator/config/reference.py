@@ -1,6 +1,6 @@
 """The keys of the configuration for people: an example file that says all there is to know of each.
 
-What a key means, its unit and the reason for its default stand once, in the docstring of ``Config``; the
+What a key means, its unit and the reason for its default stand once, below its field in ``Config``; the
 example is made of that, so the two cannot differ.
 """
 
@@ -11,13 +11,13 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from coordinator.config.model import Config
 
 _WIDTH = 100
-_ENTRY = re.compile(r"^    (\w+): (.*(?:\n(?!    \w+: ).+)*)", re.MULTILINE)
+_FIELD = re.compile(r'^    (\w+): .+?^    """(.+?)"""$', re.MULTILINE | re.DOTALL)
 
 _NEEDED: Mapping[str, str] = {
     "broker_id": "broker-1",
@@ -46,13 +46,18 @@ class Key:
 
 
 def keys() -> tuple[Key, ...]:
-    """All keys: those that must be given first, then the others, each in the order of ``Config``."""
-    texts = {
-        match[1]: " ".join(match[2].split())
-        for match in _ENTRY.finditer(inspect.getdoc(Config) or "")
-    }
-    found = [Key(item.name, texts[item.name], _default_of(item)) for item in fields(Config)]
-    return tuple(sorted(found, key=lambda key: key.default is not None))
+    """All keys in the order of ``Config``, which begins with those that must be given."""
+    texts = dict(_FIELD.findall(inspect.getsource(Config)))
+    return tuple(
+        Key(
+            item.name,
+            " ".join(texts[item.name].split()),
+            None
+            if item.name in _NEEDED
+            else _toml({} if item.default is MISSING else item.default),
+        )
+        for item in fields(Config)
+    )
 
 
 def example() -> str:
@@ -75,12 +80,6 @@ def _lines() -> Iterator[str]:
     yield ""
 
 
-def _default_of(item: Field[Any]) -> str | None:
-    if item.default is not MISSING:
-        return _toml(item.default)
-    return None if item.default_factory is MISSING else _toml(item.default_factory())
-
-
 def _toml(value: Any) -> str:
     """A value as TOML, which agrees with JSON on strings, numbers, booleans and lists of them."""
-    return "{}" if value == {} else json.dumps(value)
+    return json.dumps(value)

@@ -17,7 +17,7 @@ class ConditionThresholds:
         near_limit_permille: a group that uses this part of a limit is near it; likewise a backlog
             of its quota.
         certificate_permille: the sum of a group's local limits, of its limit, above which it is
-            a condition.
+            a condition; a little more than 1, since rounding and newcomers count.
         backlog_age_s: the longest that a message may wait for its acknowledgement, whatever the
             quota; None is no bound.
     """

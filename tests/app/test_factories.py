@@ -11,7 +11,6 @@ from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOP
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.app import factories
 from coordinator.config import ConfigError
-from coordinator.config.rules import check
 from coordinator.reconciliation.engine.counting import BUS
 from tests.config.nowhere import NOWHERE
 from tests.gate.server.test_tls import make_certificate
@@ -61,30 +60,6 @@ def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
     assert len(usable.context().get_ca_certs()) == 1
     assert usable.context().check_hostname
     assert factories.zookeeper_access(NOWHERE).tls is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"condition_near_limit_ratio": 1.5}, "condition_near_limit_ratio"),
-        ({"condition_certificate_ratio": 0.9}, "condition_certificate_ratio"),
-        (
-            {"condition_backlog_age_seconds": 60.0, "backlog_check_seconds": 0.0},
-            "condition_backlog_age_seconds",
-        ),
-        ({"bus_tls_ca_file": "ca.pem"}, "bus_tls_ca_file"),
-        ({"zookeeper_sasl": True}, "zookeeper_sasl"),
-        ({"zookeeper_tls_ca_file": "ca.pem"}, "zookeeper_tls_ca_file"),
-        (
-            {"zookeeper_tls": True, "zookeeper_tls_key_file": "key.pem"},
-            "zookeeper_tls_certificate_file, zookeeper_tls_key_file",
-        ),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:
-    """With the key's name first."""
-    with pytest.raises(ConfigError, match=f"^{key}"):
-        check(replace(NOWHERE, **changes))  # type: ignore[arg-type]
 
 
 async def test_bus_topics_are_compared_in_a_row_of_their_own() -> None:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
-from coordinator.config import ConfigError
-from coordinator.config.rules import check
-from tests.config.nowhere import NOWHERE
+from coordinator.config import ConfigError, from_mapping
+from tests.config.nowhere import DOCUMENT
 
 TLS = {"gate_tls_certificate_file": "c.pem", "gate_tls_key_file": "k.pem"}
-
-
-def checked(**keys: str) -> None:
-    """Check a complete configuration with other values of these keys."""
-    check(replace(NOWHERE, **keys))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +37,7 @@ def test_a_gate_that_would_be_its_own_broker_is_refused(
     with pytest.raises(
         ConfigError, match=f"{re.escape(refused)} name the address .* bindAddresses"
     ):
-        checked(**keys)
+        from_mapping(DOCUMENT | keys)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +56,7 @@ def test_a_broker_at_another_address_of_the_same_port_is_accepted(
     listens: str, upstream: str
 ) -> None:
     """Two addresses, or one of another machine; port 0 is any that is free."""
-    checked(gate_listen=listens, gate_upstream=upstream)
+    from_mapping(DOCUMENT | {"gate_listen": listens, "gate_upstream": upstream})
 
 
 @pytest.mark.parametrize(
@@ -71,8 +64,8 @@ def test_a_broker_at_another_address_of_the_same_port_is_accepted(
 )
 def test_a_bus_at_an_ipv6_address_is_refused_before_pulsars_client_does(url: str) -> None:
     """The client calls it an invalid hostname, whose traceback would be all that a sidecar says."""
-    with pytest.raises(ConfigError, match=r"bus_service_url: .*no IPv6 address.*write a name"):
-        checked(bus_service_url=url)
+    with pytest.raises(ConfigError, match=r"bus_service_url .*no IPv6 address.*write a name"):
+        from_mapping(DOCUMENT | {"bus_service_url": url})
 
 
 def test_pulsars_client_takes_no_ipv6_address_in_a_service_url() -> None:

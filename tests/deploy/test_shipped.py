@@ -125,7 +125,7 @@ def test_every_condition_is_an_alert_of_the_same_name_severity_and_remedy(
 
 
 def test_alerts_and_conditions_have_the_same_thresholds() -> None:
-    """Those of a sidecar that sets none."""
+    """Each sidecar has the same."""
     near = ConditionThresholds().near_limit_permille / 1000
     high = ConditionThresholds().certificate_permille / 1000
 

@@ -44,7 +44,8 @@ class RecorderBounds:
     Args:
         file_rows: rows of a table at which they become a file.
         file_s: seconds after which they become a file, however few they are.
-        buffer_rows: rows of all tables that may wait; newer ones are dropped and counted.
+        buffer_rows: rows of all tables that may wait (about 500 bytes each) while nothing can be
+            written; newer ones are dropped and counted.
     """
 
     file_rows: int = 50_000

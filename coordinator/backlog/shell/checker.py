@@ -87,7 +87,6 @@ class BacklogWatch:
         clock: monotonic time.
         wall_ms: milliseconds of the epoch.
         interval_s: from the beginning of one check to that of the next.
-        concurrency: questions under way at once.
         calls_per_second: questions a second, at most.
         evictions: counts those that the broker makes; None counts none.
     """
@@ -100,7 +99,6 @@ class BacklogWatch:
         clock: Clock,
         wall_ms: Callable[[], int],
         interval_s: float = 60.0,
-        concurrency: int = 4,
         calls_per_second: int = 500,
         evictions: EvictionCounts | None = None,
     ) -> None:
@@ -117,7 +115,6 @@ class BacklogWatch:
             monitor,
             clock=clock,
             wall_ms=wall_ms,
-            concurrency=concurrency,
             calls_per_second=calls_per_second,
         )
         #: One at a time: both use the monitor's rows.

@@ -24,6 +24,9 @@ from coordinator.backlog.rules.questions import (
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.ports import BrokerUnreachable, Clock, NotFound, PortError
 
+CONCURRENCY: Final = 4
+"""Questions under way at once."""
+
 GIVE_UP: Final = 10
 """Unanswered questions in a row after which the broker is asked no more."""
 
@@ -36,7 +39,6 @@ class Questioner:
         monitor: the author of the questions.
         clock: monotonic time.
         wall_ms: milliseconds of the epoch.
-        concurrency: questions under way at once.
         calls_per_second: questions a second, at most.
     """
 
@@ -47,14 +49,12 @@ class Questioner:
         *,
         clock: Clock,
         wall_ms: Callable[[], int],
-        concurrency: int,
         calls_per_second: int,
     ) -> None:
         self._source = source
         self._monitor = monitor
         self._clock = clock
         self._wall_ms = wall_ms
-        self._concurrency = concurrency
         self._pause_ns = NANOS_PER_SECOND // calls_per_second
         self._next_ns = 0
         #: Questions since the last one that was answered.
@@ -87,7 +87,7 @@ class Questioner:
                 waiting.task_done()
 
         async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(work()) for _ in range(self._concurrency)]
+            workers = [group.create_task(work()) for _ in range(CONCURRENCY)]
             await waiting.join()
             for worker in workers:
                 worker.cancel()

@@ -36,7 +36,7 @@ HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 PARTICIPANTS_MAX: Final = 20_000
-"""Default bound of one connection's producers and consumers."""
+"""Bound of one connection's producers and consumers; any more are answered with TooManyRequests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.modes import Modes
 from coordinator.gate.process import descriptors
 from coordinator.gate.server.proxy import Gate
-from coordinator.gate.server.supervisor import Patience
 from coordinator.gate.server.tls import ServerCertificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.server.upstream import UpstreamTls
 from coordinator.ports import Clock, Verifier
@@ -67,10 +66,8 @@ def gate(
                 ),
                 config.cluster_group,
                 config.delayed_group,
-                round(config.debt_seconds * NANOS_PER_SECOND),
             ),
             proxy_protocol=config.gate_upstream_proxy_protocol,
-            participants_max=config.participants_per_connection_max,
             replication=ReplicationPeers(
                 tuple(map(ip_network, config.replication_peer_addresses)),
                 frozenset(config.replication_peer_roles),
@@ -87,7 +84,6 @@ def gate(
                 descriptors.connections_max(config.gate_connections_max),
                 config.gate_connections_per_host_max,
             ),
-            patience=Patience(config.gate_connect_seconds, config.gate_stalled_seconds),
         )
     except TlsError as error:
         raise ConfigError(f"gate_upstream_tls_*_file: cannot be used: {error}") from error

@@ -34,7 +34,6 @@ from coordinator.gate.limits.metering import BURST_NS
 from coordinator.gate.limits.modes import DEFAULT_MODES, Modes
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
-    PARTICIPANTS_MAX,
     PublishBuffer,
     ThrottleBounds,
 )
@@ -79,7 +78,6 @@ class Gate:
         modes: how limits are enforced, and the groups that traffic counts against without an attachment.
         replication: the clients whose producers replicate and are exempt.
         identities: what proves a client's role.
-        participants_max: producers and consumers of one connection; any more are refused.
         tls: listens with TLS as well, if given; see ``TlsListener``.
         upstream_tls: how to speak TLS to the broker; None is plain.
         proxy_protocol: version of the PROXY header that tells the broker who the client is; 0 is none.
@@ -108,7 +106,6 @@ class Gate:
         replication: ReplicationPeers = NO_PEERS,
         identities: IdentityRules = NO_IDENTITIES,
         unknown_topics_pass: bool = False,
-        participants_max: int = PARTICIPANTS_MAX,
         tls: TlsListener | None = None,
         upstream_tls: UpstreamTls | None = None,
         proxy_protocol: int = 0,
@@ -117,7 +114,7 @@ class Gate:
         patience: Patience = DEFAULT_PATIENCE,
     ) -> None:
         self._entrance = Entrance(listen_host, listen_port, tls, kept_sockets)
-        self._bounds = ThrottleBounds(held_bytes_max, pending_requests_max, participants_max)
+        self._bounds = ThrottleBounds(held_bytes_max, pending_requests_max)
         self._buffer = PublishBuffer(publish_buffer_bytes_max)
         self._replication = replication
         self._identities = identities

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -24,6 +24,9 @@ from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.ports import BrokerUnreachable, Clock, PortError
+
+POLLS_EVERY_S: Final = 0.5
+"""From one poll to the next, at least, where the broker's counters are all that is known of traffic."""
 
 log = structlog.get_logger(__name__)
 

@@ -1,0 +1,154 @@
+"""The forms of a configuration's values, beyond their types; each has the fix for a value without it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NamedTuple
+
+_ADDRESS: Final = re.compile(
+    r"(\[(?P<six>[^\]\s]+)\]|(?P<host>\w([-.\w]*\w)?\.?))(:(?P<port>[0-9]{1,5}))?"
+)
+_PORT_MAX: Final = 65_535
+_WRITE_ADDRESS: Final = "write host:port, for example 127.0.0.1:6650 or [fd00::7]:6650"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the key, the reason and the fix."""
+
+
+class ValueForm(NamedTuple):
+    """A form of values; it stands beside their type in ``Annotated``.
+
+    Args:
+        accepts: returns whether a value has it.
+        fix: tells what to write in place of a value that has not.
+    """
+
+    accepts: Callable[[Any], object]
+    fix: str
+
+
+def between(low: float, high: float, *, beside: float | None = None) -> ValueForm:
+    """Return the form of the numbers from one to another, and of one more."""
+    others = "" if beside is None else f", or {beside}"
+    return ValueForm(lambda n: low <= n <= high or n == beside, f"use {low} to {high}{others}")
+
+
+def like(pattern: str, fix: str) -> ValueForm:
+    """Return the form of texts that a pattern matches as a whole."""
+    return ValueForm(re.compile(pattern, re.ASCII).fullmatch, fix)
+
+
+def begins(*beginnings: str) -> ValueForm:
+    """Return the form of texts that begin in one of these ways."""
+    return ValueForm(
+        lambda text: text.startswith(beginnings), f"it must start with {_or(beginnings)}"
+    )
+
+
+def url(*beginnings: str) -> ValueForm:
+    """Return the form of URLs that begin in one of these ways and go on with host or host:port."""
+    return ValueForm(
+        lambda text: text.startswith(beginnings) and _address(_servers(text).partition("/")[0]),
+        f"it must start with {_or(beginnings)} and go on with host or host:port, for example "
+        f"{beginnings[0]}[fd00::7]:8080",
+    )
+
+
+def or_empty(form: ValueForm) -> ValueForm:
+    """Return the form of the same texts and the empty one."""
+    return ValueForm(lambda text: not text or form.accepts(text), form.fix)
+
+
+def split_address(key: str, address: str) -> tuple[str, int]:
+    """Host and port of an address; an IPv6 address has brackets in it, and none as a host.
+
+    Raises:
+        ConfigError: it is not host:port.
+    """
+    match = _address(address)
+    if match is None or match["port"] is None:
+        raise ConfigError(f"{key} {address!r}: {_WRITE_ADDRESS}")
+    return match["six"] or match["host"], int(match["port"])
+
+
+def _address(text: str) -> re.Match[str] | None:
+    """Host, and port if there is one; None if it is no address."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"] or 0) > _PORT_MAX:
+        return None
+    return match if match["six"] is None or _can(ipaddress.IPv6Address, match["six"]) else None
+
+
+def _can(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return " or ".join(words)
+
+
+def _servers(service_url: str) -> str:
+    return service_url.partition("://")[2]
+
+
+_IS_ADDRESS = ValueForm(lambda text: (match := _address(text)) and match["port"], _WRITE_ADDRESS)
+
+BrokerId = Annotated[
+    str,
+    like(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", "use letters, digits and . _ : - (at most 128)"),
+]
+Address = Annotated[str, _IS_ADDRESS]
+AddressOrNone = Annotated[str, or_empty(_IS_ADDRESS)]
+Addresses = Annotated[
+    str,
+    ValueForm(
+        lambda text: "/" not in text,
+        "write no path here; it goes before those of zookeeper_root and zookeeper_brokers_path",
+    ),
+    ValueForm(lambda text: all(map(_IS_ADDRESS.accepts, text.split(","))), _WRITE_ADDRESS),
+]
+Host = Annotated[
+    str,
+    like(
+        r"(?!.*\.\.)(\[[0-9A-Fa-f:.]+\]|\w([-.\w]*\w)?)(:\d{1,5})?",
+        "write a name or an address, with a port or without, for example broker-1.example or "
+        "[fd00::7]:8087",
+    ),
+]
+Network = Annotated[
+    str,
+    ValueForm(
+        lambda text: _can(ipaddress.ip_network, text),
+        "write an address, or a network by its first one, such as 10.1.2.3 or 10.1.2.0/24",
+    ),
+]
+BusUrl = Annotated[
+    str,
+    begins("pulsar://", "pulsar+ssl://"),
+    ValueForm(
+        lambda text: all(server.count(":") < 2 for server in _servers(text).split(",")),
+        "Pulsar's client takes no IPv6 address in a service URL; write a name that has it, such as "
+        "localhost or the broker's own",
+    ),
+]
+BusTopic = Annotated[
+    str,
+    ValueForm(
+        lambda topic: topic.startswith("non-persistent://"),
+        "it must start with non-persistent://: reports need no storage, and a stored one is old",
+    ),
+]
+ListenerOrNone = Annotated[
+    str,
+    like(r"[-.\w]{0,128}", "use letters, digits and . _ -, as in the broker's advertisedListeners"),
+]
+GroupOrNone = Annotated[str, like(r"[-=:.\w]{0,255}", "use letters, digits and -=:._")]
+Namespace = Annotated[str, like(r"[-=:.\w]+(/[-=:.\w]+){1,2}", "write tenant/namespace")]
+Role = Annotated[str, ValueForm(bool, "a role must not be empty")]
