@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from coordinator.insight.model.answer import descriptions
+from coordinator.core.answer import descriptions
 
 _PROBLEM: Final = "Problem"
 _REFERENCE: Final = {"application/json": {"schema": {"$ref": f"#/components/schemas/{_PROBLEM}"}}}

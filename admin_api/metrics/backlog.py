@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import Final
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -26,8 +27,8 @@ from prometheus_client.core import (
 )
 
 from admin_api.backend import Backlogs
-from admin_api.metrics.families import EXPORTER, OURS, counter, gauge
-from coordinator.backlog.rules.model import QuotaType
+from admin_api.metrics.families import EXPORTER, OURS, FamilyTable, Texts, counter, figures, gauge
+from coordinator.backlog.rules.model import NO_QUOTA, QuotaType
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.backlog.shell.checker import CHECK_BUCKETS_S, Checks
 from coordinator.core.topics import TopicName
@@ -39,15 +40,26 @@ _TURN = 500
 _UNKNOWN = -1
 _BOUNDS = (*(f"{bound:.1f}" for bound in CHECK_BUCKETS_S), "+Inf")
 
+_PULSARS: Final[Texts] = {
+    "backlog_age_seconds": (
+        "The age of the oldest unacknowledged message (backlog); -1 is none, or not known."
+    ),
+    "backlog_size": "The backlog in bytes, as the broker estimates it.",
+    "backlog_quota_limit": "The quota of the backlog's size, in bytes; -1 is none, or not known.",
+    "backlog_quota_limit_time": (
+        "The quota of the backlog's age, in seconds; -1 is none, or not known."
+    ),
+}
+_GAUGES: Final[Texts] = {"topics": "Persistent topics that the broker has loaded."}
+_COUNTERS: Final[Texts] = {"questions": "Questions to the broker beside those for all topics."}
+
 
 async def backlog_families(backlogs: Backlogs) -> list[Metric]:
     """Return all families about backlogs; other tasks run in between."""
     watch, evictions = backlogs.watch, backlogs.enforcement.evictions
     cluster, topics = watch.cluster, watch.topics
-    ages = GaugeMetricFamily(
-        "pulsar_storage_backlog_age_seconds",
-        "The age of the oldest unacknowledged message (backlog); -1 is none, or not known.",
-        labels=["cluster", "namespace", "topic", EXPORTER],
+    pulsars = FamilyTable(
+        ["cluster", "namespace", "topic", EXPORTER], _PULSARS, {}, prefix="pulsar_storage_"
     )
     used = GaugeMetricFamily(
         "pulsar_quota_backlog_used_ratio",
@@ -55,41 +67,16 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
         labels=["cluster", "namespace", "topic", "quota_type"],
         unit="ratio",
     )
-    sizes = GaugeMetricFamily(
-        "pulsar_storage_backlog_size",
-        "The backlog in bytes, as the broker estimates it.",
-        labels=["cluster", "namespace", "topic", EXPORTER],
-    )
-    limits = {
-        QuotaType.SIZE: GaugeMetricFamily(
-            "pulsar_storage_backlog_quota_limit",
-            "The quota of the backlog's size, in bytes; -1 is none, or not known.",
-            labels=["cluster", "namespace", "topic", EXPORTER],
-        ),
-        QuotaType.TIME: GaugeMetricFamily(
-            "pulsar_storage_backlog_quota_limit_time",
-            "The quota of the backlog's age, in seconds; -1 is none, or not known.",
-            labels=["cluster", "namespace", "topic", EXPORTER],
-        ),
-    }
     if backlogs.by_topic:
         for number, topic in enumerate(topics[:MAX_TOPICS], 1):
             view, labels = watch.view(topic), [cluster, _namespace(topic), topic]
-            pulsars = [*labels, OURS]
-            sizes.add_metric(pulsars, 0 if view is None else view.size_bytes)
-            for kind, family in limits.items():
-                limit = None if view is None else view.limit_of(kind)
-                family.add_metric(pulsars, _UNKNOWN if limit is None else limit)
-            age_s = None if view is None else view.age_s
-            ages.add_metric(pulsars, _UNKNOWN if age_s is None else int(age_s))
+            pulsars.add([*labels, OURS], _of_topic(view))
             for kind, ratio in _used(view):
                 used.add_metric([*labels, kind.value], ratio)
             if not number % _TURN:
                 await asyncio.sleep(0)
     return [
-        ages,
-        sizes,
-        *limits.values(),
+        *pulsars,
         used,
         _evictions(backlogs, cluster, topics),
         _broker_evictions(backlogs, cluster),
@@ -100,6 +87,19 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
               sum(not action.dry_run for action in backlogs.enforcement.blocked())),
         counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.broker.values())),
     ]  # fmt: skip
+
+
+def _of_topic(view: BacklogView | None) -> dict[str, float]:
+    """Return the values of a topic under Pulsar's names; one that was not checked has no backlog."""
+    quota, age_s = NO_QUOTA, None
+    if view is not None:
+        quota, age_s = view.quota or NO_QUOTA, view.age_s
+    return {
+        "backlog_age_seconds": _UNKNOWN if age_s is None else int(age_s),
+        "backlog_size": 0 if view is None else view.size_bytes,
+        "backlog_quota_limit": _UNKNOWN if quota.size_bytes is None else quota.size_bytes,
+        "backlog_quota_limit_time": _UNKNOWN if quota.age_s is None else quota.age_s,
+    }
 
 
 def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
@@ -172,16 +172,11 @@ def _durations(checks: Checks, cluster: str) -> Metric:
 
 
 def _own(checks: Checks, views: Sequence[BacklogView], left_out: int) -> Iterator[Metric]:
-    yield gauge("backlog_topics", "Persistent topics that the broker has loaded.", checks.topics)
+    yield from figures("backlog_", checks, _GAUGES, _COUNTERS)
     yield gauge(
         "backlog_topics_left_out",
         f"Topics without series: those after the first {MAX_TOPICS} by name.",
         left_out,
-    )
-    yield counter(
-        "backlog_questions",
-        "Questions to the broker beside those for all topics.",
-        checks.questions,
     )
     yield gauge(
         "backlog_check_failed", "1 when the last check of backlogs failed.", bool(checks.problem)

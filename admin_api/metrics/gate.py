@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
+from typing import Final
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import HistogramMetricFamily, Metric
 
-from admin_api.metrics.families import counter, gauge, labelled_counter
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Unit
+from admin_api.metrics.families import FamilyTable, Texts, counter, figures, gauge, labelled_counter
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     HOLD_BUCKETS_NS,
@@ -34,6 +30,51 @@ MAX_SCOPES = 1_000
 
 _BOUNDS = (*(str(bound / NANOS_PER_SECOND) for bound in HOLD_BUCKETS_NS), "+Inf")
 _SCOPE = ["scope", "name", "monitoring_class"]
+
+_GAUGES: Final[Texts] = {
+    "connections": "Clients connected.",
+    "producers": "Producers connected.",
+    "consumers": "Consumers connected.",
+    "waiting_producers": "Producers that wait for tokens.",
+    "waiting_consumers": "Consumers that wait for tokens.",
+    "withheld_permits": "Permits of consumers held back.",
+    "held_frames": "Frames held until tokens are there.",
+    "held_bytes": "Bytes held until tokens are there.",
+}
+_COUNTERS: Final[Texts] = {
+    "pauses": "Times that a connection was not read because it could hold no more.",
+    "keep_alive_replies": "PONGs sent on behalf of a paused peer.",
+    "dropped_frames": (
+        "Held frames dropped because their producer or consumer was closed or has begun anew."
+    ),
+    "replicated_messages": (
+        "Messages of geo-replication from the peers that the configuration names, which are exempt."
+    ),
+    "replicated_bytes": "Bytes of geo-replication.",
+    "upstream_failures": "Failed attempts to reach the broker.",
+    "refused_publishes": "Publishes answered with an error because a backlog quota is exceeded.",
+    "refused_subscribes": "SUBSCRIBEs refused because their consumer came too often.",
+}
+_BY_REASON: Final[Texts] = {
+    "malformed_closes": "Connections closed for a frame that is malformed or may not come.",
+    "refusals": (
+        "Requests, publishes and addresses in a broker's answers refused on connections that went on."
+    ),
+    "closes": "Connections that the gate closed or refused.",
+    "throttles": "Times that each reason began to hold something back.",
+}
+_THROTTLES: Final[Texts] = {
+    "throttled_{unit}_times": "Times that a limit began to hold for want of tokens of {unit}.",
+}
+_DEBTS: Final[Texts] = {
+    "debt_seconds": "Time of a limit that is taken in advance; explain and the log say by whom.",
+}
+_LIMITS: Final[Texts] = {
+    "gate_limit_{unit}_per_second": (
+        "A limit beside those of groups: of this broker, or of a topic's partitions together; "
+        "no series = not limited."
+    ),
+}
 
 
 def slowness_families(slowness: GateSlowness) -> Iterator[Metric]:
@@ -52,14 +93,14 @@ def slowness_families(slowness: GateSlowness) -> Iterator[Metric]:
 
 
 def gate_families(
-    figures: GateFigures,
+    of: GateFigures,
     holds: Iterable[HoldView],
     limits: GateLimits,
     delayed: DelayedView | None,
     unknown: UnknownTopicsView,
 ) -> Iterator[Metric]:
     """Yield all families of the gate; those of delayed messages only if these are counted apart."""
-    yield from _figures(figures)
+    yield from _figures(of)
     yield gauge(
         "gate_unknown_topics_participants",
         "Producers and consumers connected to topics whose names the gate does not know.",
@@ -76,96 +117,21 @@ def gate_families(
     yield from _limits(limits)
 
 
-def _figures(figures: GateFigures) -> Iterator[Metric]:
-    yield gauge("gate_connections", "Clients connected.", figures.connections)
-    yield gauge("gate_producers", "Producers connected.", figures.producers)
-    yield gauge("gate_consumers", "Consumers connected.", figures.consumers)
-    yield gauge(
-        "gate_waiting_producers", "Producers that wait for tokens.", figures.waiting_producers
-    )
-    yield gauge(
-        "gate_waiting_consumers", "Consumers that wait for tokens.", figures.waiting_consumers
-    )
-    yield gauge(
-        "gate_withheld_permits", "Permits of consumers held back.", figures.withheld_permits
-    )
-    yield gauge("gate_held_frames", "Frames held until tokens are there.", figures.held_frames)
-    yield gauge(
-        "gate_held_bytes", "Bytes held until tokens are there.", figures.held_bytes, "bytes"
-    )
+def _figures(of: GateFigures) -> Iterator[Metric]:
+    yield from figures("gate_", of, _GAUGES, _COUNTERS)
     yield gauge(
         "gate_longest_hold",
         "Time for which the oldest publish has been held; clients give up after their send timeout.",
-        figures.longest_hold_ns / NANOS_PER_SECOND,
+        of.longest_hold_ns / NANOS_PER_SECOND,
         "seconds",
     )
-    yield counter(
-        "gate_pauses",
-        "Times that a connection was not read because it could hold no more.",
-        figures.pauses,
-    )
-    yield counter(
-        "gate_keep_alive_replies",
-        "PONGs sent on behalf of a paused peer.",
-        figures.keep_alive_replies,
-    )
-    yield counter(
-        "gate_dropped_frames",
-        "Held frames dropped because their producer or consumer was closed or has begun anew.",
-        figures.dropped_frames,
-    )
-    yield counter(
-        "gate_replicated_messages",
-        "Messages of geo-replication from the peers that the configuration names, which are exempt.",
-        figures.replicated_messages,
-    )
-    yield counter(
-        "gate_replicated_bytes", "Bytes of geo-replication.", figures.replicated_bytes, "bytes"
-    )
-    yield counter(
-        "gate_upstream_failures",
-        "Failed attempts to reach the broker.",
-        figures.upstream_failures,
-    )
-    yield labelled_counter(
-        "gate_malformed_closes",
-        "Connections closed for a frame that is malformed or may not come.",
-        "reason",
-        figures.malformed_closes,
-    )
-    yield labelled_counter(
-        "gate_refusals",
-        "Requests, publishes and addresses in a broker's answers refused on connections that went on.",
-        "reason",
-        figures.refusals,
-    )
+    for name, text in _BY_REASON.items():
+        yield labelled_counter(f"gate_{name}", text, "reason", getattr(of, name))
     yield labelled_counter(
         "gate_unknown_commands",
         "Commands of a later Pulsar that passed, by the number of their type; 0 is all further types.",
         "type",
-        {str(kind): count for kind, count in figures.unknown_commands.items()},
-    )
-    yield labelled_counter(
-        "gate_closes",
-        "Connections that the gate closed or refused.",
-        "reason",
-        figures.closes,
-    )
-    yield labelled_counter(
-        "gate_throttles",
-        "Times that each reason began to hold something back.",
-        "reason",
-        figures.throttles,
-    )
-    yield counter(
-        "gate_refused_publishes",
-        "Publishes answered with an error because a backlog quota is exceeded.",
-        figures.refused_publishes,
-    )
-    yield counter(
-        "gate_refused_subscribes",
-        "SUBSCRIBEs refused because their consumer came too often.",
-        figures.refused_subscribes,
+        {str(kind): count for kind, count in of.unknown_commands.items()},
     )
 
 
@@ -195,57 +161,31 @@ def _holds(holds: Iterable[HoldView]) -> Iterator[Metric]:
         labels=_SCOPE,
         unit="seconds",
     )
-    throttles = {
-        unit: CounterMetricFamily(
-            f"pulsar_quota_throttled_{unit.value}_times",
-            f"Times that a limit began to hold for want of tokens of {unit.value}.",
-            labels=_SCOPE,
-        )
-        for unit in Unit
-    }
-    debts = GaugeMetricFamily(
-        "pulsar_quota_debt_seconds",
-        "Time of a limit that is taken in advance; explain and the log say by whom.",
-        labels=_SCOPE,
-        unit="seconds",
-    )
+    others = FamilyTable(_SCOPE, _DEBTS, _THROTTLES, with_units=_DEBTS)
     for held in islice(holds, 2 * MAX_SCOPES):  # two classes
         labels = [held.scope, held.name, held.monitoring_class.value]
         buckets = list(zip(_BOUNDS, accumulate(held.counts), strict=True))
-        debts.add_metric(labels, held.owed_ns / NANOS_PER_SECOND)
         times.add_metric(labels, buckets=buckets, sum_value=held.held_ns / NANOS_PER_SECOND)
+        others.add(labels, {"debt_seconds": held.owed_ns / NANOS_PER_SECOND})
         for unit, count in held.throttles.items():
-            throttles[unit].add_metric(labels, count)
+            others.add(labels, {"throttled_{unit}_times": count}, unit)
     yield times
-    yield debts
-    yield from throttles.values()
+    yield from others
 
 
 def _limits(limits: GateLimits) -> Iterator[Metric]:
-    by_unit = {
-        unit: GaugeMetricFamily(
-            f"pulsar_quota_gate_limit_{unit.value}_per_second",
-            "A limit beside those of groups: of this broker, or of a topic's partitions together; "
-            "no series = not limited.",
-            labels=_SCOPE,
-        )
-        for unit in Unit
-    }
-    scopes = [("broker limit", "broker", limits.broker)]
+    families = FamilyTable(_SCOPE, _LIMITS, {})
     topics = sorted(limits.topics, key=lambda view: view.topic)
-    scopes += [("topic limit", view.topic, view.limits) for view in topics[:MAX_SCOPES]]
+    scopes = [("broker limit", "broker", limits.broker)]
+    scopes += [("topic limit", view.topic, view.rates) for view in topics[:MAX_SCOPES]]
     for scope, name, rates in scopes:
-        _add_rates(by_unit, [scope, name], rates)
-    yield from by_unit.values()
+        for dimension in Dimension:
+            values = {"gate_limit_{unit}_per_second": rates.of(dimension)}
+            labels = [scope, name, dimension.monitoring_class.value]
+            families.add(labels, values, dimension.unit)
+    yield from families
     yield gauge(
         "gate_topic_limits_left_out",
         f"Topics with limits and without series: those after the first {MAX_SCOPES} by name.",
         len(topics[MAX_SCOPES:]),
     )
-
-
-def _add_rates(by_unit: dict[Unit, GaugeMetricFamily], labels: list[str], rates: Rates) -> None:
-    for dimension in Dimension:
-        rate = rates.of(dimension)
-        if rate is not None:
-            by_unit[dimension.unit].add_metric([*labels, dimension.monitoring_class.value], rate)

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from admin_api.metrics.families import counter, gauge
-from coordinator.native.engine.entries import Amounts
+from admin_api.metrics.families import FamilyTable, Texts, counter, figures, gauge
+from coordinator.core.model import Unit
 from coordinator.native.engine.views import NativeState
+
+_GAUGES: Final[Texts] = {
+    "connected": "1 when entries can be written.",
+    "limited_topics": "Topics whose own limits are in force, at all brokers.",
+}
+_BY_GROUP: Final[Texts] = {
+    "native_dispatch_topics": "Topics at this broker with a dispatch rate of the group's limit.",
+}
+_BY_UNIT: Final[Texts] = {
+    "native_entry": "This broker's entry, of an interval.",
+    "native_rest": "What is in no broker's name, of an interval.",
+    "native_trim_permille": "Of its part that a broker is told.",
+}
 
 
 def native_families(state: NativeState) -> Iterator[Metric]:
     """Yield all families."""
-    yield gauge("native_connected", "1 when entries can be written.", state.topic.connected)
+    yield from figures("native_", state, _GAUGES, {})
     yield counter(
-        "native_entries_written", "Messages of entries that a broker took.", state.topic.written
+        "native_entries_written", "Messages of entries that a broker took.", state.written
     )
-    yield counter(
-        "native_entries_failed", "Messages of entries that no broker took.", state.topic.failed
-    )
+    yield counter("native_entries_failed", "Messages of entries that no broker took.", state.failed)
     yield gauge(
         "native_interval_seconds",
         "Interval of the broker's resource usage.",
@@ -27,39 +39,19 @@ def native_families(state: NativeState) -> Iterator[Metric]:
         "seconds",
     )
     yield gauge(
-        "native_poll_seconds", "From one reading of the broker's counters to the next.", state.poll_s,
+        "native_poll_seconds",
+        "From one reading of the broker's counters to the next.",
+        state.poll_s,
         "seconds",
-    )  # fmt: skip
-    yield gauge(
-        "native_limited_topics", "Topics whose own limits are in force, at all brokers.",
-        state.limited_topics,
-    )  # fmt: skip
-    yield _by_group(
-        state, "entry", "This broker's entry, of an interval.", [v.entry for v in state.groups]
     )
-    yield _by_group(
-        state,
-        "rest",
-        "What is in no broker's name, of an interval.",
-        [v.rest for v in state.groups],
-    )
-    family = GaugeMetricFamily(
-        "pulsar_quota_native_dispatch_topics",
-        "Topics at this broker with a dispatch rate of the group's limit.",
-        labels=["native_group"],
+    by_group, by_unit = (
+        FamilyTable(["native_group"], _BY_GROUP, {}),
+        FamilyTable(["native_group", "unit_counted"], _BY_UNIT, {}),
     )
     for view in state.groups:
-        family.add_metric([view.name], view.dispatch_topics)
-    yield family
-    trims = [Amounts(*view.trim_permille) for view in state.groups]
-    yield _by_group(state, "trim_permille", "Of its part that a broker is told.", trims)
-
-
-def _by_group(state: NativeState, name: str, text: str, values: list[Amounts]) -> Metric:
-    family = GaugeMetricFamily(
-        f"pulsar_quota_native_{name}", text, labels=["native_group", "unit_counted"]
-    )
-    for view, value in zip(state.groups, values, strict=True):
-        family.add_metric([view.name, "messages"], value.messages)
-        family.add_metric([view.name, "bytes"], value.bytes)
-    return family
+        by_group.add([view.name], {"native_dispatch_topics": view.dispatch_topics})
+        both = zip(view.entry, view.rest, view.trim_permille, strict=True)
+        for unit, values in zip(Unit, both, strict=True):
+            by_unit.add([view.name, unit.value], dict(zip(_BY_UNIT, values, strict=True)))
+    yield from by_group
+    yield from by_unit

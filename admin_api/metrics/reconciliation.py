@@ -7,13 +7,24 @@ A namespace has series of a class from its first escaped byte on; those after th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from admin_api.metrics.families import counter, gauge
+from admin_api.metrics.families import FamilyTable, Texts, counter, gauge
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 
-_LABELS = ["namespace", "monitoring_class"]
+_GAUGES: Final[Texts] = {
+    "escaping_bytes_per_second": (
+        "The present rate of these bytes; 0 when it is over, or below 1,000."
+    ),
+}
+_COUNTERS: Final[Texts] = {
+    "escaped_bytes": "Bytes that the broker counted and the gate did not pass.",
+    "escaped_messages": (
+        "The same in messages, as far as clients' claims let their number be known."
+    ),
+}
 
 
 def reconciliation_families(view: ReconciliationView) -> Iterator[Metric]:
@@ -38,24 +49,12 @@ def reconciliation_families(view: ReconciliationView) -> Iterator[Metric]:
         "Namespaces with names that the broker's metrics cannot hold, so that they are not compared.",
         len(view.uncounted),
     )
-    sizes = CounterMetricFamily(
-        "pulsar_quota_escaped_bytes",
-        "Bytes that the broker counted and the gate did not pass.",
-        labels=_LABELS,
-    )
-    messages = CounterMetricFamily(
-        "pulsar_quota_escaped_messages",
-        "The same in messages, as far as clients' claims let their number be known.",
-        labels=_LABELS,
-    )
-    rates = GaugeMetricFamily(
-        "pulsar_quota_escaping_bytes_per_second",
-        "The present rate of these bytes; 0 when it is over, or below 1,000.",
-        labels=_LABELS,
-    )
+    escapes = FamilyTable(["namespace", "monitoring_class"], _GAUGES, _COUNTERS)
     for escape in view.escapes:
-        labels = [escape.namespace, escape.monitoring_class.value]
-        sizes.add_metric(labels, escape.bytes)
-        messages.add_metric(labels, escape.messages)
-        rates.add_metric(labels, escape.bytes_per_second)
-    yield from (sizes, messages, rates)
+        values = {
+            "escaped_bytes": escape.bytes,
+            "escaped_messages": escape.messages,
+            "escaping_bytes_per_second": escape.bytes_per_second,
+        }
+        escapes.add([escape.namespace, escape.monitoring_class.value], values)
+    yield from escapes

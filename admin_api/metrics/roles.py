@@ -6,42 +6,39 @@ ones, and those whose names no attachment could have, are the role ``(others)``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from admin_api.metrics.families import FamilyTable, Texts
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.insight.model.gate_views import RoleView
 
-_LABELS = ["role", "group", "monitoring_class"]
+_GAUGES: Final[Texts] = {
+    "role_participants": "Producers or consumers connected by clients of a role.",
+}
+_COUNTERS: Final[Texts] = {
+    "role_messages": "Messages of a role that passed the gate.",
+    "role_bytes": "Bytes of a role that passed the gate.",
+    "role_throttled_seconds": (
+        "Time in which at least one producer or consumer of a role waited, for any limit."
+    ),
+}
 
 
-def role_families(found: Iterable[RoleView]) -> Iterator[Metric]:
-    """Yield the families of roles; the group is empty for roles that none limits."""
-    participants = GaugeMetricFamily(
-        "pulsar_quota_role_participants",
-        "Producers or consumers connected by clients of a role.",
-        labels=_LABELS,
-    )
-    messages = CounterMetricFamily(
-        "pulsar_quota_role_messages", "Messages of a role that passed the gate.", labels=_LABELS
-    )
-    size = CounterMetricFamily(
-        "pulsar_quota_role_bytes",
-        "Bytes of a role that passed the gate.",
-        labels=_LABELS,
-        unit="bytes",
-    )
-    throttled = CounterMetricFamily(
-        "pulsar_quota_role_throttled_seconds",
-        "Time in which at least one producer or consumer of a role waited, for any limit.",
-        labels=_LABELS,
-        unit="seconds",
+def role_families(found: Iterable[RoleView]) -> FamilyTable:
+    """Return the families of roles; the group is empty for roles that none limits."""
+    families = FamilyTable(
+        ["role", "group", "monitoring_class"],
+        _GAUGES,
+        _COUNTERS,
+        with_units=("role_bytes", "role_throttled_seconds"),
     )
     for each in found:
-        labels = [each.role, each.group, each.monitoring_class.value]
-        participants.add_metric(labels, each.participants)
-        messages.add_metric(labels, each.messages)
-        size.add_metric(labels, each.bytes)
-        throttled.add_metric(labels, each.held_ns / NANOS_PER_SECOND)
-    yield from (participants, messages, size, throttled)
+        values = {
+            "role_participants": each.participants,
+            "role_messages": each.messages,
+            "role_bytes": each.bytes,
+            "role_throttled_seconds": each.held_ns / NANOS_PER_SECOND,
+        }
+        families.add([each.role, each.group, each.monitoring_class.value], values)
+    return families

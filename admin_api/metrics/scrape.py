@@ -26,17 +26,16 @@ from prometheus_client.registry import Collector
 
 from admin_api.backend import AdminBackend, GateMeter, Views
 from admin_api.metrics.backlog import backlog_families
-from admin_api.metrics.families import counter, gauge, labelled_counter
+from admin_api.metrics.families import FamilyTable, Texts, counter, figures, gauge, labelled_counter
 from admin_api.metrics.gate import gate_families, slowness_families
 from admin_api.metrics.groups import GroupFamilies
-from admin_api.metrics.minute import MinuteFamilies
 from admin_api.metrics.native import native_families
 from admin_api.metrics.reconciliation import reconciliation_families
 from admin_api.metrics.roles import role_families
-from admin_api.metrics.trees import TreeFamilies
+from admin_api.metrics.trees import add_tree, tree_families
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.conditions import ConditionKind, Conditions
 from coordinator.insight.model.gate_views import SLOW_AFTER_S
 from coordinator.insight.model.views import HealthView
@@ -49,7 +48,20 @@ MAX_GROUPS = 1_000
 _GATE_WITHIN_S: Final = 1.5 * SLOW_AFTER_S
 """The longest wait for the gate's own figures: by then it is known to be slow."""
 
-_NANOS_PER_SECOND = 1_000_000_000
+_BUS: Final[Texts] = {
+    "sent": "Reports sent, counted per bus topic.",
+    "received": "Payloads received, the own ones included.",
+    "dropped": (
+        "Reports not sent while a bus topic was not connected, and the oldest of a full queue."
+    ),
+}
+_RECORDER_GAUGES: Final[Texts] = {"rows_waiting": "Rows that wait to be written."}
+_RECORDER_COUNTERS: Final[Texts] = {
+    "failures": "Attempts to write rows that failed.",
+    "rows_written": "Rows written to files.",
+    "rows_dropped": "Rows dropped because the buffer was full.",
+    "files_written": "Files written.",
+}
 
 
 class _Collected(Collector):
@@ -77,10 +89,8 @@ async def gather(backend: AdminBackend) -> list[Metric]:
     catalogue = backend.views.catalogue()
     names = sorted(backend.views.defined())
     groups = GroupFamilies(backend.views, backend.views.health().broker)
-    minutes = MinuteFamilies(backend.views)
     for name in names[:MAX_GROUPS]:
         groups.add(name)
-        minutes.add(name)
         await asyncio.sleep(0)
     trees = await _trees(backend.views)
     return [
@@ -109,7 +119,6 @@ async def gather(backend: AdminBackend) -> list[Metric]:
             else reconciliation_families(backend.reconciling.view())
         ),
         *groups,
-        *minutes,
         *trees,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
     ]
@@ -132,14 +141,14 @@ async def _gate(gate: GateMeter) -> list[Metric]:
     return [*slowness_families(gate.slowness()), *families]
 
 
-async def _trees(views: Views) -> TreeFamilies:
-    found, rows = TreeFamilies(), 0
+async def _trees(views: Views) -> FamilyTable:
+    found, rows = tree_families(), 0
     for root in views.roots():
         for dimension in Dimension:
             tree = views.tree(root, dimension)
             if tree is not None:
                 rows += len(tree.groups)
-                found.add(tree)
+                add_tree(found, tree)
             await asyncio.sleep(0)
         if rows >= MAX_GROUPS * len(Dimension):
             break
@@ -175,7 +184,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
     )
     for member in health.members:
         if member.report_age_ns is not None and member.broker != health.broker:
-            ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
+            ages.add_metric([member.broker], member.report_age_ns / NANOS_PER_SECOND)
     yield ages
     yield _disagreements(health)
     yield labelled_counter(
@@ -211,7 +220,7 @@ def _disagreements(health: HealthView) -> Metric:
         unit="seconds",
     )
     for found in health.disagreements:
-        family.add_metric([found.peer, found.matter.value], found.age_ns / _NANOS_PER_SECOND)
+        family.add_metric([found.peer, found.matter.value], found.age_ns / NANOS_PER_SECOND)
     return family
 
 
@@ -241,13 +250,7 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     for topic, is_connected in sorted(health.connected.items()):
         connected.add_metric([topic], is_connected)
     yield connected
-    yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
-    yield counter("bus_received", "Payloads received, the own ones included.", health.received)
-    yield counter(
-        "bus_dropped",
-        "Reports not sent while a bus topic was not connected, and the oldest of a full queue.",
-        health.dropped,
-    )
+    yield from figures("bus_", health, {}, _BUS)
 
 
 def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
@@ -259,13 +262,7 @@ def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
         recording.add_metric([], health.recording)
     yield recording
     told = health or RecorderHealth(recording=False)
-    yield counter("recorder_failures", "Attempts to write rows that failed.", told.failures)
-    yield counter("recorder_rows_written", "Rows written to files.", told.rows_written)
-    yield counter(
-        "recorder_rows_dropped", "Rows dropped because the buffer was full.", told.rows_dropped
-    )
-    yield gauge("recorder_rows_waiting", "Rows that wait to be written.", told.rows_waiting)
-    yield counter("recorder_files_written", "Files written.", told.files_written)
+    yield from figures("recorder_", told, _RECORDER_GAUGES, _RECORDER_COUNTERS)
     yield counter("recorder_written_bytes", "The size of these files.", told.bytes_written)
 
 

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
-
-from coordinator.core.model import Unit
+from admin_api.metrics.families import FamilyTable, Texts
 from coordinator.insight.model.trees import TreeView
 
-_FAMILIES = {
-    "tree_part": "The part of its parent's limit that a group has, all brokers together.",
-    "tree_guaranteed": "The part of its parent's limit that a group gets before its siblings.",
-    "tree_borrowed": "Use of a group beyond its part if all groups of the tree wanted everything.",
+_GAUGES: Final[Texts] = {
+    "tree_part_{unit}_per_second": (
+        "The part of its parent's limit that a group has, all brokers together."
+    ),
+    "tree_guaranteed_{unit}_per_second": (
+        "The part of its parent's limit that a group gets before its siblings."
+    ),
+    "tree_borrowed_{unit}_per_second": (
+        "Use of a group beyond its part if all groups of the tree wanted everything."
+    ),
 }
 
 
-class TreeFamilies:
-    """Collects samples tree by tree; iterating yields the families."""
+def tree_families() -> FamilyTable:
+    """Return the families, without samples."""
+    return FamilyTable(["group", "monitoring_class", "parent"], _GAUGES, {})
 
-    def __init__(self) -> None:
-        self._families = {
-            (name, unit): GaugeMetricFamily(
-                f"pulsar_quota_{name}_{unit.value}_per_second",
-                text,
-                labels=["group", "monitoring_class", "parent"],
-            )
-            for name, text in _FAMILIES.items()
-            for unit in Unit
-        }
 
-    def add(self, tree: TreeView) -> None:
-        """Take the groups of one dimension that are limited in it."""
-        dimension = tree.dimension
-        for row in tree.groups:
-            if row.part is None:
-                continue
+def add_tree(families: FamilyTable, tree: TreeView) -> None:
+    """Add the groups of one dimension that are limited in it."""
+    dimension = tree.dimension
+    for row in tree.groups:
+        if row.part is not None:
+            values = dict(zip(_GAUGES, (row.part, row.guarantee, row.borrowed), strict=True))
             labels = [row.group, dimension.monitoring_class.value, row.parent]
-            values = zip(_FAMILIES, (row.part, row.guarantee, row.borrowed), strict=True)
-            for name, value in values:
-                self._families[name, dimension.unit].add_metric(labels, value)
-
-    def __iter__(self) -> Iterator[Metric]:
-        """Yield each family once."""
-        yield from self._families.values()
+            families.add(labels, values, dimension.unit)

@@ -10,7 +10,7 @@ from admin_api.changes.rollback import roll_back
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas.audit import AuditBody
+from coordinator.insight.model.definitions import AuditView
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
 router = coordinator_router("/quota/v1/audit", "audit")
@@ -25,16 +25,16 @@ async def list_entries(
     _: SuperUser,
     limit: Annotated[int, Query(ge=1, le=AUDIT_LENGTH)] = 100,
     before: Annotated[int | None, Query(ge=0, le=_MAX_ID, description="only smaller ids")] = None,
-) -> list[AuditBody]:
+) -> list[AuditView]:
     """Return the newest changes; 1,000 of super-users are kept, and 100 of each tenant's admins."""
-    return [AuditBody.of(entry) for entry in await backend.store.audit_entries(limit, before)]
+    return [AuditView.of(entry) for entry in await backend.store.audit_entries(limit, before)]
 
 
 @router.get("/{entry_id}")
-async def get_entry(entry_id: EntryId, backend: Backend, _: SuperUser) -> AuditBody:
+async def get_entry(entry_id: EntryId, backend: Backend, _: SuperUser) -> AuditView:
     """Return one change."""
     try:
-        return AuditBody.of(await backend.store.audit_entry(entry_id))
+        return AuditView.of(await backend.store.audit_entry(entry_id))
     except NotFound as error:
         raise ApiError(404, f"There is no audit entry {entry_id}, or none any more") from error
 

@@ -10,7 +10,8 @@ from admin_api.backend import AdminBackend, Backlogs
 from admin_api.errors import ApiError
 from admin_api.requests.names import NamespaceName, TenantName, decoded
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas.backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
+from coordinator.backlog.rules.answers import BrokersBacklogs, TopicBacklog, TopicBacklogInFull
+from coordinator.backlog.rules.guard import Action
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, Refused
@@ -44,7 +45,7 @@ async def list_backlogs(
     order: Annotated[
         Literal["used", "age", "size", "topic"], Query(description="what comes first")
     ] = "used",
-) -> BacklogsBody:
+) -> BrokersBacklogs:
     """Return this broker's topics with a backlog, those that use most of their quota first."""
     backlogs = backlogs_of(backend)
     watch = backlogs.watch
@@ -54,28 +55,35 @@ async def list_backlogs(
         key=_ORDERS[order],
     )
     shown = (watch.view(view.topic) for view in behind[:limit])
-    rows = [
-        BacklogBody.of(view, backlogs.enforcement.wants(view.topic))
-        for view in shown
-        if view is not None
-    ]
-    return BacklogsBody.of(watch.cluster, watch.checks, watch.interval_s, watch.checked, rows)
+    return BrokersBacklogs(
+        cluster=watch.cluster,
+        topics=watch.checks.topics,
+        with_backlog=sum(view.subscription is not None for view in watch.checked),
+        exceeded=sum(view.exceeded is not None for view in watch.checked),
+        checks=watch.checks.count,
+        problem=watch.checks.problem,
+        interval_s=watch.interval_s,
+        rows=tuple(
+            TopicBacklog.of(view, backlogs.enforcement.wants(view.topic))
+            for view in shown
+            if view is not None
+        ),
+    )
 
 
 @router.get("/backlog/actions")
 async def list_actions(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="actions in the answer")] = 100,
-) -> list[ActionBody]:
+) -> tuple[Action, ...]:
     """Return the actions on exceeded quotas, or those of a dry run; the latest first."""
-    latest = reversed(backlogs_of(backend).enforcement.actions()[-limit:])
-    return [ActionBody.of(action) for action in latest]
+    return tuple(reversed(backlogs_of(backend).enforcement.actions()[-limit:]))
 
 
 @router.get("/persistent/{tenant}/{namespace}/{topic}/backlog")
 async def get_backlog(
     tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
-) -> BacklogDetail:
+) -> TopicBacklogInFull:
     """Return a topic or partition as of the last check, and its subscriptions as of now."""
     backlogs = backlogs_of(backend)
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
@@ -87,7 +95,7 @@ async def get_backlog(
     except Refused as error:
         raise ApiError(403, f"The broker does not allow it: {error}") from error
     wanted = backlogs.enforcement.wants(name)
-    return BacklogDetail.of_both(view, wanted, subscriptions)
+    return TopicBacklogInFull.of(view, wanted, subscriptions=subscriptions, history=view.history)
 
 
 def _view(backlogs: Backlogs, name: str) -> BacklogView:

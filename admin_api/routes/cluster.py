@@ -16,12 +16,12 @@ from admin_api.requests.body import JsonObject
 from admin_api.requests.conditions import Precondition, etag_of
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router, name_operation
-from admin_api.schemas.cluster import Delayed, SpecificationBody, SpecificationPatch
+from admin_api.schemas.cluster import SpecificationPatch
 from admin_api.schemas.definitions import GroupPatch
+from coordinator.core.answer import to_wire
 from coordinator.core.model import Dimension, Rates
-from coordinator.insight.model.answer import to_wire
 from coordinator.insight.model.explain import UnknownGroup
-from coordinator.insight.model.specification import advice
+from coordinator.insight.model.specification import SpecificationView
 from coordinator.ports import NotFound
 
 router = coordinator_router("/quota/v1/cluster", "cluster")
@@ -41,7 +41,7 @@ _BODY = {
 
 
 @router.get("/specification")
-async def get_specification(response: Response, backend: Backend) -> SpecificationBody:
+async def get_specification(response: Response, backend: Backend) -> SpecificationView:
     """Return the cluster's limits and rates, and advice above four fifths of a limit."""
     name = _group(backend)
     try:
@@ -49,9 +49,8 @@ async def get_specification(response: Response, backend: Backend) -> Specificati
     except NotFound as error:
         raise ApiError(404, f"Nothing is specified yet: PUT it, or the group {name}") from error
     response.headers["ETag"] = etag_of(found.version)
-    limits, used = found.group.limits, _used(backend, name)
-    delayed = await _delayed(backend)
-    return SpecificationBody.of(name, limits, used, advice(limits, used), delayed)
+    view = SpecificationView.of(name, found.group.limits, _used(backend, name))
+    return await _with_delayed(backend, view)
 
 
 @router.put("/specification", status_code=204, response_class=Response, openapi_extra=_BODY)
@@ -76,16 +75,15 @@ async def put_specification(
         await definitions.put_group(backend, backend.delayed_group, patch, Precondition(), caller)
 
 
-async def _delayed(backend: AdminBackend) -> Delayed | None:
+async def _with_delayed(backend: AdminBackend, view: SpecificationView) -> SpecificationView:
     name = backend.delayed_group
     if not name:
-        return None
-    used = _used(backend, name).publish_messages or 0
+        return view
     try:
-        found = await backend.store.read_group(name)
+        limit = (await backend.store.read_group(name)).group.limits.publish_messages
     except NotFound:
-        return Delayed(None, used)
-    return Delayed(found.group.limits.publish_messages, used)
+        limit = None
+    return view.with_delayed(limit, _used(backend, name).publish_messages or 0)
 
 
 def _group(backend: AdminBackend) -> str:

@@ -8,11 +8,10 @@ from fastapi import Query
 
 from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas.delayed import DelayedBody
-from admin_api.schemas.partitions import PartitionBody
-from admin_api.schemas.topics import GateLimitsBody
 from coordinator.core.topics import TopicName
-from coordinator.insight.model.gate_views import ConnectionFigures
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.gate_views import ConnectionFigures, GateLimits
+from coordinator.insight.model.partitions import PartitionView
 from coordinator.insight.model.specification import ADVISED
 
 router = coordinator_router("/quota/v1/gate", "gate")
@@ -29,27 +28,27 @@ MAX_ROWS = 1_000
 
 
 @router.get("/limits")
-async def get_limits(backend: Backend) -> GateLimitsBody:
+async def get_limits(backend: Backend) -> GateLimits:
     """Return the limits of the broker, of subscriptions and of topics as this gate enforces them."""
-    return GateLimitsBody.of(await backend.gate.limits(), MAX_ROWS)
+    return (await backend.gate.limits()).first(MAX_ROWS)
 
 
 @router.get("/partitions")
 async def list_partitions(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="partitions in the answer")] = 100,
-) -> list[PartitionBody]:
+) -> list[PartitionView]:
     """Return partitions' use of their limit in the last minute, and advice; busiest first."""
     meter = backend.partitions
     busiest = () if meter is None else (await meter.views())[:limit]
-    rows: list[PartitionBody] = []
+    rows: list[PartitionView] = []
     for view in busiest:
         partitions = 0
         if view.used > ADVISED and len(rows) < MAX_ADVISED:
             name = TopicName.parse(view.topic)
             assert name is not None, "the gate limits topics only"
             partitions = await backend.broker.partitions_of(name.split_partition()[0])
-        rows.append(PartitionBody.of(view, partitions))
+        rows.append(view.advised(partitions))
     return rows
 
 
@@ -57,12 +56,12 @@ async def list_partitions(
 async def get_delayed(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="topics in the answer")] = 100,
-) -> DelayedBody:
+) -> DelayedView:
     """Return delayed messages since the start, and those whose time of delivery has no effect."""
     view = await backend.gate.delayed()
     if view is None:
         raise ApiError(404, NOT_APART)
-    return DelayedBody.of(backend.delayed_group, view, limit)
+    return view.told(backend.delayed_group, limit)
 
 
 @router.get("/connections")

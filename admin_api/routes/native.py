@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas.native import NativeBody
+from coordinator.native.engine.views import NativeState
 
 router = coordinator_router("/quota/v1", "quota")
 
 
 @router.get("/native")
-async def native(backend: Backend) -> NativeBody:
+async def native(backend: Backend) -> NativeState:
     """Return the state of native enforcement; an empty list of groups where there is none."""
-    return NativeBody.of(backend.enforcement_path, backend.native_state())
+    return backend.native_state() or NativeState(backend.enforcement_path)

@@ -9,7 +9,7 @@ from fastapi import Path, Query
 
 from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, coordinator_router
-from coordinator.insight.model.answer import NANOS_PER_MILLI
+from coordinator.core.answer import NANOS_PER_MILLI
 from coordinator.insight.model.operations import OperationView
 from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperation
 

@@ -22,7 +22,7 @@ from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import etag_of
 from admin_api.requests.names import LimitedName
 from admin_api.routes.common import Backend, coordinator_router, link_next
-from admin_api.schemas.definitions import AttachmentsBody, Definition
+from coordinator.core.answer import NANOS_PER_MILLI
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Attachments,
@@ -32,8 +32,8 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import names_scalable
 from coordinator.core.transfer.tree_rules import children_of
-from coordinator.insight.model.answer import NANOS_PER_MILLI
 from coordinator.insight.model.bounded_events import MAX_EVENTS
+from coordinator.insight.model.definitions import AttachmentsView, Definition
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
 from coordinator.insight.model.roles import role_sentences
 from coordinator.insight.model.views import (
@@ -47,7 +47,7 @@ from coordinator.insight.model.views import (
     StoryView,
 )
 from coordinator.native.engine.views import NativeState
-from coordinator.ports import NotFound, Versioned
+from coordinator.ports import NotFound
 
 _DELIVERIES = {MonitoringClass.PUBLISH: "publish", MonitoringClass.DISPATCH: "delivery"}
 
@@ -75,7 +75,6 @@ NO_PROOF = (
     "auth_secret_key_file, gate_tls_client_ca_file or gate_basic_roles in the sidecar's configuration."
 )
 
-_NANOS_PER_MILLI = 1_000_000
 _DECISION_POLLS = 200
 _DECISION_POLL_S = 0.005
 
@@ -93,15 +92,16 @@ async def list_definitions(
     names = [name for name in sorted(catalogue.groups) if name > after]
     page = names[:limit]
     link_next(request, response, names, limit, page[-1] if page else after)
-    attached = AttachmentsBody.by_group(catalogue.attachments, page)
+    attached = AttachmentsView.by_group(catalogue.attachments, page)
     children: dict[str, list[str]] = {}
     for name, each in catalogue.groups.items():
         if each.group.parent:
             children.setdefault(each.group.parent, []).append(name)
     found = []
     for name in page:
-        below = children.get(name, ())
-        found.append(Definition.of(catalogue.groups[name], attached[name], below))
+        below = tuple(sorted(children.get(name, ())))
+        group = catalogue.groups[name].group
+        found.append(Definition.of(group, attachments=attached[name], children=below))
         await asyncio.sleep(0)  # rounds are closed on this loop, too
     return found
 
@@ -117,9 +117,9 @@ async def get_definition(name: LimitedName, response: Response, backend: Backend
         raise ApiError(404, NO_SUCH_GROUP) from error
     response.headers["ETag"] = etag_of(found.version)
     catalogue = definitions.current_catalogue(backend.views)
-    attached = AttachmentsBody.by_group(catalogue.attachments, [name])[name]
-    groups = (each.group for each in catalogue.groups.values())
-    return Definition.of(found, attached, children_of(name, groups))
+    attached = AttachmentsView.by_group(catalogue.attachments, [name])[name]
+    children = children_of(name, (each.group for each in catalogue.groups.values()))
+    return Definition.of(found.group, attachments=attached, children=tuple(sorted(children)))
 
 
 def _topic_group(backend: AdminBackend, name: str) -> Definition:
@@ -127,11 +127,9 @@ def _topic_group(backend: AdminBackend, name: str) -> Definition:
     limit = backend.topic_limits.known().get(name)
     if limit is None or name not in backend.views.defined():
         raise ApiError(404, NO_SUCH_GROUP)
-    version = limit.version or 0
-    group = ResourceGroup(name, limit.limits, configuration_version=version)
-    return Definition.of(
-        Versioned(group, version), AttachmentsBody.by_group(Attachments(), [name])[name]
-    )
+    group = ResourceGroup(name, limit.limits, configuration_version=limit.version or 0)
+    attached = AttachmentsView.by_group(Attachments(), [name])[name]
+    return Definition.of(group, attachments=attached, children=())
 
 
 @router.get("/usage")
@@ -359,7 +357,7 @@ def _explained_then(
         raise UnknownGroup(group)
     _require_own(backend, broker)
     now_ns = backend.history.now_ns()
-    when_ns = now_ns - age_millis * _NANOS_PER_MILLI
+    when_ns = now_ns - age_millis * NANOS_PER_MILLI
     events = backend.history.events
     past = events.decision_at(group, dimension, when_ns)
     if past is None:

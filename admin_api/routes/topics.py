@@ -20,9 +20,10 @@ from admin_api.requests.body import JsonObject
 from admin_api.requests.names import NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
 from admin_api.routes.common import Backend, coordinator_router, link_next
-from admin_api.schemas.topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
+from admin_api.schemas.topics import DispatchRate, PublishRate, TopicRate
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.gate_views import TopicRatesView
 
 router = coordinator_router("/quota/v1", "topics")
 
@@ -49,13 +50,13 @@ async def list_topics(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="topics in the answer")] = MAX_PAGE,
     after: Annotated[str, Query(description="only topics whose name comes after this one")] = "",
-) -> list[TopicLimitBody]:
+) -> list[TopicRatesView]:
     """Return every topic with limits of its own; in pages by name, see the Link header."""
     known = backend.topic_limits.known()
     names = [name for name in sorted(known) if name > after]
     page = names[:limit]
     link_next(request, response, names, limit, page[-1] if page else after)
-    return [TopicLimitBody.of(known[name]) for name in page]
+    return [TopicRatesView.limits(known[name].limits, topic=name) for name in page]
 
 
 def _add_routes(path: str, rate: type[TopicRate]) -> None:

@@ -12,9 +12,9 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas.definitions import CamelModel
+from coordinator.core.answer import Number
 from coordinator.core.model import Dimension
 from coordinator.core.rates import number_of
-from coordinator.insight.model.answer import Number
 from coordinator.insight.model.board import DimensionRow, GroupRow
 from coordinator.insight.model.bounded_events import LoggedEvent
 from coordinator.insight.model.series import SeriesView

@@ -1,8 +1,8 @@
-"""The JSON of definitions, and the forms of bodies and answers.
+"""The JSON of definitions in requests and for Pulsar's tools, and the form of all bodies.
 
 Rates are per second and for the whole cluster unless a field says otherwise. -1 is "not limited" and
-becomes None here, on the way in and on the way out; 0 lets nothing pass. Names are Pulsar's, in camel
-case; times end in their unit; shares run from 0 to 1.
+becomes None here; 0 lets nothing pass. Names are Pulsar's, in camel case; times end in their unit; shares
+run from 0 to 1.
 
 A definition is read as Pulsar's Jackson reads it ("12" is 12, null is absent) except where that would
 store another value than was meant: 1.5 (Pulsar stores 1), -5 (Pulsar stores it, and takes it for
@@ -14,9 +14,9 @@ a limit under a mistaken name is no limit. Rates go by any of the spellings that
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -34,27 +34,17 @@ from admin_api.schemas.numbers import (
 )
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS, fault_of_fractions
+from coordinator.core.answer import UNLIMITED, Number, exact_from_wire
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
-from coordinator.core.model import (
-    AnyRates,
-    Attachments,
-    Dimension,
-    ExactRates,
-    Rates,
-    ResourceGroup,
-)
-from coordinator.core.owners import DEFAULT_ROLE, validate_tenants
+from coordinator.core.model import Dimension, ExactRates, Rates, ResourceGroup
+from coordinator.core.owners import validate_tenants
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import MAX_WEIGHT
-from coordinator.insight.model.answer import UNLIMITED, Number, exact_from_wire
-from coordinator.insight.model.views import RatesView
-from coordinator.ports import Versioned
+from coordinator.insight.model.rates import RatesView
 
 _MISTAKES_TOLD = 5
 """The most unknown fields of one body that are named; a hostile one has thousands."""
-
-_DEFAULTS = ResourceGroup("defaults", Rates())
 
 
 def _one_of(names: Collection[str]) -> BeforeValidator:
@@ -224,24 +214,11 @@ class GroupPatch(RequestBody):
                 for each, rate in sent.items()
             }
         )
+        given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         return replace(
             group,
             limits=limits.whole,
             fractions=limits.fractions,
-            law=self.law or group.law,
-            weights=self.weights or group.weights,
-            overshoot_policy=self.overshoot_policy or group.overshoot_policy,
-            partition_policy=self.partition_policy or group.partition_policy,
-            enforcement=self.enforcement or group.enforcement,
-            observes=group.observes if self.observes is None else self.observes,
-            on_limit=self.on_limit or group.on_limit,
-            hold_millis=_kept(group.hold_millis, self.hold_millis),
-            burst_seconds=_kept(group.burst_seconds, self.burst_seconds),
-            parent=group.parent if self.parent is None else self.parent,
-            weight=self.weight or group.weight,
-            allowed_tenants=(
-                group.allowed_tenants if self.allowed_tenants is None else self.allowed_tenants
-            ),
             guarantees=Rates(
                 publish_messages=_promised(
                     guarantees.publish_messages, self.publish_guarantee_in_msgs
@@ -254,7 +231,14 @@ class GroupPatch(RequestBody):
                     guarantees.dispatch_bytes, self.dispatch_guarantee_in_bytes
                 ),
             ),
+            **given,
         )
+
+
+_SETTINGS = tuple(
+    field.name for field in fields(ResourceGroup) if field.name in GroupPatch.model_fields
+)
+"""The settings that a body names as the definition does."""
 
 
 def check_definition(group: ResourceGroup) -> None:
@@ -271,68 +255,21 @@ def check_definition(group: ResourceGroup) -> None:
         raise ApiError(400, fault)
 
 
-def _kept(current: int, sent: int | None) -> int:
-    return current if sent is None else sent
-
-
 def _promised(current: int | None, sent: int | None) -> int | None:
     return current if sent is None else sent or None
 
 
-class RatesBody(CamelModel):
-    """Four rates per second; -1 = not limited."""
-
-    publish_rate_in_msgs: Number
-    publish_rate_in_bytes: Number
-    dispatch_rate_in_msgs: Number
-    dispatch_rate_in_bytes: Number
-
-    @classmethod
-    def limits(cls, rates: AnyRates) -> Self:
-        """Write limits: None is -1."""
-        return cls(**asdict(RatesView.limits(rates)))
-
-
-class GuaranteesBody(CamelModel):
-    """Guarantees: rates of the parent's limit that come first, per second; 0 = nothing."""
-
-    publish_guarantee_in_msgs: int
-    publish_guarantee_in_bytes: int
-    dispatch_guarantee_in_msgs: int
-    dispatch_guarantee_in_bytes: int
-
-    @classmethod
-    def fields_of(cls, group: ResourceGroup) -> dict[str, Any]:
-        """Return the guarantees of a group, by field."""
-        given = group.guarantees
-        return {
-            "publish_guarantee_in_msgs": given.publish_messages or 0,
-            "publish_guarantee_in_bytes": given.publish_bytes or 0,
-            "dispatch_guarantee_in_msgs": given.dispatch_messages or 0,
-            "dispatch_guarantee_in_bytes": given.dispatch_bytes or 0,
-        }
-
-
-class HandlingBody(CamelModel):
-    """The handling of a group's traffic below and above its limits."""
-
-    on_limit: str = Field(description="publishes above the limit: hold, or refuse")
-    hold_millis: int = Field(description="with refuse: how long a publish is held first")
-    burst_seconds: int = Field(description="s of the limit that it may save up; 0 = by default")
-
-    @classmethod
-    def fields_of(cls, group: ResourceGroup) -> dict[str, Any]:
-        """Return the settings of a group, by field."""
-        return {name: getattr(group, name) for name in cls.model_fields}
-
-
-class PulsarGroup(RatesBody):
+class PulsarGroup(CamelModel):
     """A group as Pulsar's tools read it: alone, whatever tree it is in.
 
     Our own settings are written only where they differ from the default: a group without them looks
     exactly as Pulsar would show it, and a tool that reads a group and puts it back loses nothing.
     """
 
+    publish_rate_in_msgs: Number
+    publish_rate_in_bytes: Number
+    dispatch_rate_in_msgs: Number
+    dispatch_rate_in_bytes: Number
     law: str | None = None
     weights: str | None = None
     overshoot_policy: str | None = None
@@ -347,105 +284,10 @@ class PulsarGroup(RatesBody):
     @classmethod
     def of(cls, group: ResourceGroup) -> Self:
         """Write one definition."""
-        settings = {
-            name: value
-            for name in cls.model_fields.keys() - RatesBody.model_fields.keys()
-            if (value := getattr(group, name)) != getattr(_DEFAULTS, name)
+        changed = {
+            field.name: value
+            for field in fields(ResourceGroup)
+            if field.name in cls.model_fields
+            and (value := getattr(group, field.name)) != field.default
         }
-        return cls(**RatesBody.limits(group.exact_limits).model_dump(), **settings)
-
-
-class AttachmentsBody(CamelModel):
-    """The owners that belong to a group; namespaces as ``tenant/namespace``."""
-
-    tenants: list[str]
-    namespaces: list[str]
-    roles: list[str] = Field(description="roles, and patterns of roles such as team-*")
-    default_role: bool = Field(description="whether roles without an attachment belong to it")
-    subscriptions: list[str] = Field(
-        [], description="single subscriptions, as persistent/tenant/namespace/topic/name"
-    )
-    remote_clusters: list[str] = Field(description="clusters whose replication the group limits")
-
-    @classmethod
-    def by_group(cls, attachments: Attachments, groups: Iterable[str]) -> dict[str, Self]:
-        """Return the attachments of each of these groups, in one pass over all attachments."""
-        wanted = list(groups)
-        default = attachments.roles.get(DEFAULT_ROLE)
-        named = {role: name for role, name in attachments.roles.items() if role != DEFAULT_ROLE}
-        tenants, namespaces, roles, subscriptions, clusters = (
-            _by_group(each, wanted)
-            for each in (
-                attachments.tenants,
-                attachments.namespaces,
-                named,
-                attachments.subscriptions,
-                attachments.clusters,
-            )
-        )
-        return {
-            group: cls(
-                tenants=tenants[group],
-                namespaces=namespaces[group],
-                roles=roles[group],
-                default_role=group == default,
-                subscriptions=subscriptions[group],
-                remote_clusters=clusters[group],
-            )
-            for group in wanted
-        }
-
-
-def _by_group(owners: Mapping[str, str], groups: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {group: [] for group in groups}
-    for owner in sorted(owners):
-        if (listed := found.get(owners[owner])) is not None:
-            listed.append(owner)
-    return found
-
-
-class Definition(HandlingBody, GuaranteesBody, RatesBody):
-    """A group in full. ``configurationVersion`` grows with every change; reports name it."""
-
-    name: str
-    law: str
-    weights: str
-    overshoot_policy: str
-    partition_policy: str
-    enforcement: str
-    observes: str = Field(description="the group whose traffic counts; empty = its own")
-    parent: str = Field(
-        description="the group whose limit it shares with its siblings; empty = none"
-    )
-    weight: int = Field(description="how many times it counts in what guarantees leave")
-    allowed_tenants: tuple[str, ...] = Field(
-        description="tenants whose admins may attach to it; a super-user always may"
-    )
-    configuration_version: int
-    attachments: AttachmentsBody
-    children: list[str] = Field(description="the groups whose parent it is")
-
-    @classmethod
-    def of(
-        cls, found: Versioned, attachments: AttachmentsBody, children: Iterable[str] = ()
-    ) -> Self:
-        """Write one definition together with its attachments and children."""
-        group = found.group
-        return cls(
-            **RatesBody.limits(group.exact_limits).model_dump(),
-            name=group.name,
-            law=group.law,
-            weights=group.weights,
-            overshoot_policy=group.overshoot_policy,
-            partition_policy=group.partition_policy,
-            enforcement=group.enforcement,
-            observes=group.observes,
-            parent=group.parent,
-            weight=group.weight,
-            **GuaranteesBody.fields_of(group),
-            **HandlingBody.fields_of(group),
-            allowed_tenants=group.allowed_tenants,
-            configuration_version=group.configuration_version,
-            attachments=attachments,
-            children=sorted(children),
-        )
+        return cls(**asdict(RatesView.limits(group.exact_limits)), **changed)

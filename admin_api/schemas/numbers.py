@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
+from coordinator.core.answer import UNLIMITED, Number
 from coordinator.core.rates import number_of, rate_of
-from coordinator.insight.model.answer import UNLIMITED, Number
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1

@@ -1,4 +1,4 @@
-"""The JSON of topics' limits, as Pulsar's REST for topic policies has it, and of the gate's own limits.
+"""The JSON of topics' limits, as Pulsar's REST for topic policies has it.
 
 Pulsar says "throttling rate" for our "limit", and its fields differ from those of resource groups. A
 body replaces both of its rates: one that is absent or null is not limited.
@@ -13,12 +13,10 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from admin_api.schemas.definitions import CamelModel, RatesBody, RequestBody
+from admin_api.schemas.definitions import RequestBody
 from admin_api.schemas.numbers import ByteRate, MessageRate
+from coordinator.core.answer import from_wire, to_wire
 from coordinator.core.model import Dimension, Rates
-from coordinator.insight.model.answer import from_wire, to_wire
-from coordinator.insight.model.gate_views import GateLimits
-from coordinator.ports import TopicLimit
 
 
 def _only(expected: object, why: str) -> BeforeValidator:
@@ -119,64 +117,3 @@ class DispatchRate(TopicRate):
 
 def _limit(sent: int | None) -> int | None:
     return None if sent is None else from_wire(sent)
-
-
-class TopicLimitBody(RatesBody):
-    """A topic with limits of its own, for all its partitions or segments together."""
-
-    topic: str
-
-    @classmethod
-    def of(cls, limit: TopicLimit) -> Self:
-        """Write one topic."""
-        return cls(**RatesBody.limits(limit.limits).model_dump(), topic=str(limit.topic))
-
-
-class PartitionLimit(RatesBody):
-    """The limits of one partition of a topic at this gate."""
-
-    partition: int
-
-
-class TopicInForce(RatesBody):
-    """A topic's limits as this gate enforces them."""
-
-    topic: str
-    partitions: int = Field(
-        description="as far as this sidecar's broker has said; 1 = not partitioned"
-    )
-    parts: list[PartitionLimit] = Field(description="of partitions that were used at this gate")
-
-
-class GateLimitsBody(CamelModel):
-    """The limits beside those of groups and scalable topics; the strictest that applies acts."""
-
-    broker: RatesBody = Field(description="of everything that passes this gate")
-    subscribe_rate_per_consumer: int = Field(description="per period; -1 = not limited")
-    subscribe_rate_period_seconds: int
-    topics: list[TopicInForce] = Field(description="the first ones by name")
-    topics_left_out: int
-
-    @classmethod
-    def of(cls, limits: GateLimits, topics_max: int) -> Self:
-        """Write the limits in force."""
-        topics = sorted(limits.topics, key=lambda view: view.topic)
-        shown = [
-            TopicInForce(
-                **RatesBody.limits(view.limits).model_dump(),
-                topic=view.topic,
-                partitions=view.partitions,
-                parts=[
-                    PartitionLimit(**RatesBody.limits(part).model_dump(), partition=index)
-                    for index, part in sorted(view.parts.items())
-                ],
-            )
-            for view in topics[:topics_max]
-        ]
-        return cls(
-            broker=RatesBody.limits(limits.broker),
-            subscribe_rate_per_consumer=to_wire(limits.subscribe_rate),
-            subscribe_rate_period_seconds=limits.subscribe_period_s,
-            topics=shown,
-            topics_left_out=len(topics) - len(shown),
-        )

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.output import console, echo, print_json, table
 from coordinator.cli.session import session_of
-from coordinator.insight.model.answer import Number
+from coordinator.core.answer import written
+from coordinator.insight.model.definitions import AuditView
 
 app = typer.Typer(help="The audit trail, and the rollback of one change.", no_args_is_help=True)
-
-State = dict[str, Number | str] | str | None
 
 
 @app.command("list")
@@ -32,11 +30,11 @@ def list_entries(
     shown = table([">id", "when (UTC)", "who", "from", "what", "change"])
     for entry in entries:
         shown.add_row(
-            str(entry["id"]),
-            datetime.fromtimestamp(entry["atMillis"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
-            entry["actor"],
-            entry["address"] or "-",
-            entry["subject"],
+            str(entry.id),
+            datetime.fromtimestamp(entry.at_millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            entry.actor,
+            entry.address or "-",
+            entry.subject,
             change_of(entry),
         )
     console().print(shown if entries else "Nothing was changed yet.")
@@ -57,13 +55,13 @@ def roll_back(
         echo(f"Change {entry_id} rolled back.")
 
 
-def change_of(entry: AuditEntryAnswer) -> str:
+def change_of(entry: AuditView) -> str:
     """Return a change in words."""
-    undone = "" if entry["undoes"] is None else f" (rolls back {entry['undoes']})"
-    return _difference(entry["before"], entry["after"]) + undone
+    undone = "" if entry.undoes is None else f" (rolls back {entry.undoes})"
+    return _difference(written(entry.before), written(entry.after)) + undone
 
 
-def _difference(before: State, after: State) -> str:
+def _difference(before: object, after: object) -> str:
     match before, after:
         case None, str():
             return f"attached to {after}"

@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, FieldValue, Native
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.fields import FieldValue
 from coordinator.cli.owners import path_of
+from coordinator.core.answer import read
 from coordinator.core.model import Dimension
-from coordinator.insight.model.answer import read
 from coordinator.insight.model.conditions import ConditionView
+from coordinator.insight.model.definitions import AuditView, Definition
 from coordinator.insight.model.operations import OperationView
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.trees import TreeView
@@ -32,6 +33,7 @@ from coordinator.insight.model.views import (
     HealthView,
     PastDecisionView,
 )
+from coordinator.native.engine.views import NativeState
 from coordinator.runtime.client_tls import machine_trust
 
 T = TypeVar("T")
@@ -87,18 +89,18 @@ class AdminClient:
     ) -> None:
         self._http.close()
 
-    def definitions(self) -> list[DefinitionAnswer]:
+    def definitions(self) -> list[Definition]:
         """Return every resource group in full."""
-        return cast("list[DefinitionAnswer]", self._read_pages("/quota/v1/groups"))
+        return self._as(list[Definition], self._read_pages("/quota/v1/groups"))
 
-    def definition(self, name: str) -> DefinitionAnswer:
+    def definition(self, name: str) -> Definition:
         """Return one resource group in full."""
-        return cast("DefinitionAnswer", self._read(f"/quota/v1/groups/{_segment(name)}"))
+        return self.tagged_definition(name)[0]
 
-    def tagged_definition(self, name: str) -> tuple[DefinitionAnswer, str]:
+    def tagged_definition(self, name: str) -> tuple[Definition, str]:
         """Return one resource group in full, and the tag of exactly this definition."""
         response = self._send("GET", f"/quota/v1/groups/{_segment(name)}")
-        return cast("DefinitionAnswer", self._json(response)), response.headers.get("etag", "*")
+        return self._as(Definition, self._json(response)), response.headers.get("etag", "*")
 
     def put_group(
         self,
@@ -213,17 +215,17 @@ class AdminClient:
         """Return the state of the sidecar."""
         return self._as(HealthView, self._read("/quota/v1/health"))
 
-    def audit_entries(self, limit: int) -> list[AuditEntryAnswer]:
+    def audit_entries(self, limit: int) -> list[AuditView]:
         """Return the newest changes, newest first."""
-        return cast("list[AuditEntryAnswer]", self._read("/quota/v1/audit", {"limit": str(limit)}))
+        return self._as(list[AuditView], self._read("/quota/v1/audit", {"limit": str(limit)}))
 
     def roll_back(self, entry_id: int) -> None:
         """Undo one change."""
         self._send("POST", f"/quota/v1/audit/{entry_id}/rollback")
 
-    def native(self) -> Native:
+    def native(self) -> NativeState:
         """Return the state of native enforcement."""
-        return cast("Native", self._read("/quota/v1/native"))
+        return self._as(NativeState, self._read("/quota/v1/native"))
 
     def reconciliation(self) -> ReconciliationView:
         """Return the traffic that goes round the gate."""
@@ -231,7 +233,7 @@ class AdminClient:
 
     def faults(self) -> dict[str, str]:
         """Return the store's entries that cannot be read: path to reason."""
-        return cast("dict[str, str]", self._read("/quota/v1/catalogue/faults"))
+        return self._as(dict[str, str], self._read("/quota/v1/catalogue/faults"))
 
     def clock_ahead_s(self) -> float | None:
         """Return the seconds by which the sidecar's clock is ahead of ours; None if it does not say."""

@@ -142,10 +142,10 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
         text = "roles are attached, and no client can prove one to this gate: all are anonymous"
         yield wrong("roles", text, _PROVE_ROLES)
     for found in definitions:
-        if attached(found["attachments"]) or found["observes"]:
+        if attached(found.attachments) or found.observes:
             continue
-        text = f"nothing is attached to {found['name']}, so it limits nothing"
-        fix = f"pulsar-quota groups attach {found['name']} --namespace T/N"
+        text = f"nothing is attached to {found.name}, so it limits nothing"
+        fix = f"pulsar-quota groups attach {found.name} --namespace T/N"
         yield note("groups", text, fix)
 
 
@@ -155,13 +155,13 @@ def _native(client: AdminClient) -> Iterator[Finding]:
     except CommandFailed as failure:  # it ended since it told its health
         yield note("native", str(failure))
         return
-    if found["path"] == "gate":
+    if found.path == "gate":
         return
-    for condition in found["conditions"]:
-        yield wrong("native", condition["text"], condition["fix"])
-    if not found["conditions"]:
-        groups = counted(len(found["groups"]), "native group")
-        text = f"{groups} steered as {found['serviceUrl']} every {found['intervalSeconds']} s"
+    for condition in found.conditions:
+        yield wrong("native", condition.text, condition.fix)
+    if not found.conditions:
+        groups = counted(len(found.groups), "native group")
+        text = f"{groups} steered as {found.service_url} every {found.interval_s} s"
         yield ok("native", text)
 
 

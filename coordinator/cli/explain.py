@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.failures import WrongUse
+from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.output import ago, console, per_second, percent, print_json, rate, span, table
 from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.timestamps import age_of, clock_of, here_and_now
+from coordinator.core.answer import NANOS_PER_MILLI, written
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.insight.model.answer import NANOS_PER_MILLI, written
 from coordinator.insight.model.views import Explanation, PastDecisionView, StoryView, WantView
 
 DimensionName = Annotated[

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from coordinator.cli.answers import FieldValue
+from coordinator.cli.fields import FieldValue
+from coordinator.core.answer import Number
 from coordinator.core.rates import number_of, rate_of
-from coordinator.insight.model.answer import Number
 
 Fields = dict[str, FieldValue]
 """Fields of a definition that were given, by their name in the API."""

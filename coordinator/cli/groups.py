@@ -12,16 +12,19 @@ from typing import Annotated
 import typer
 
 from coordinator.cli import files, owners
-from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer
 from coordinator.cli.client import AdminClient, NoSuchEntry
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.group_flags import Fields, with_flags
 from coordinator.cli.operations import Wait, outcome, wait_for
 from coordinator.cli.output import console, echo, print_json, rate, table
 from coordinator.cli.owners import owner_named
 from coordinator.cli.session import session_of
 from coordinator.cli.tree import tree
+from coordinator.core.answer import written
 from coordinator.core.handling import REFUSE, hold_warning
+from coordinator.core.model import Dimension
+from coordinator.insight.model.definitions import Definition
 
 app = typer.Typer(help="Resource groups and their attachments.", no_args_is_help=True)
 
@@ -55,7 +58,7 @@ def list_groups(context: typer.Context) -> None:
         return
     shown = table(["group", *(f">{name}/s" for name in DIMENSION_NAMES.values()), "attached"])
     for found in definitions:
-        shown.add_row(found["name"], *_rates(found), ", ".join(owners.shown(found["attachments"])))
+        shown.add_row(found.name, *_rates(found), ", ".join(owners.shown(found.attachments)))
     console().print(shown if definitions else "There are no resource groups.")
 
 
@@ -71,24 +74,26 @@ def get_group(context: typer.Context, name: Name) -> None:
     shown = table([name, ""])
     for label, value in zip(DIMENSION_NAMES.values(), _rates(found), strict=True):
         shown.add_row(f"{label}/s", value)
-    shown.add_row("law", found["law"])
-    shown.add_row("weights", found["weights"])
-    shown.add_row("overshoot policy", found["overshootPolicy"])
-    shown.add_row("partition policy", found["partitionPolicy"])
-    whose = f", on the traffic of {found['observes']}" if found["observes"] else ""
-    shown.add_row("enforcement", found["enforcement"] + whose)
+    shown.add_row("law", found.law)
+    shown.add_row("weights", found.weights)
+    shown.add_row("overshoot policy", found.overshoot_policy)
+    shown.add_row("partition policy", found.partition_policy)
+    whose = f", on the traffic of {found.observes}" if found.observes else ""
+    shown.add_row("enforcement", found.enforcement + whose)
     shown.add_row("on limit", _on_limit(found))
-    if found["burstSeconds"]:
-        shown.add_row("burst", f"{found['burstSeconds']} s of the limit")
-    if found["parent"]:
-        shown.add_row("parent", found["parent"])
-        shown.add_row("weight", str(found["weight"]))
-        for label, guarantee in zip(DIMENSION_NAMES.values(), _guarantees(found), strict=True):
-            shown.add_row(f"guaranteed {label}/s", rate(guarantee))
-    if found["allowedTenants"]:
-        shown.add_row("allowed tenants", ", ".join(found["allowedTenants"]))
-    shown.add_row("attached", ", ".join(owners.shown(found["attachments"])) or "nothing")
-    shown.add_row("version", str(found["configurationVersion"]))
+    if found.burst_seconds:
+        shown.add_row("burst", f"{found.burst_seconds} s of the limit")
+    if found.parent:
+        shown.add_row("parent", found.parent)
+        shown.add_row("weight", str(found.weight))
+        guarantees = found.group(name).guarantees
+        for dimension in Dimension:
+            label = f"guaranteed {DIMENSION_NAMES[dimension.value]}/s"
+            shown.add_row(label, rate(guarantees.of(dimension) or 0))
+    if found.allowed_tenants:
+        shown.add_row("allowed tenants", ", ".join(found.allowed_tenants))
+    shown.add_row("attached", ", ".join(owners.shown(found.attachments)) or "nothing")
+    shown.add_row("version", str(found.configuration_version))
     console().print(shown)
 
 
@@ -132,7 +137,7 @@ def delete_group(
     session = session_of(context)
     with session.connect() as client:
         if force:
-            for owner in owners.attached(client.definition(name)["attachments"]):
+            for owner in owners.attached(client.definition(name).attachments):
                 client.detach(owner)
         client.delete_group(name)
     if session.as_json:
@@ -219,38 +224,24 @@ def _answer(
     if not as_json:
         echo(f"ResourceGroup {name} {done}.")
         found = client.definition(name)
-        if found["onLimit"] == REFUSE and (told := hold_warning(found["holdMillis"])):
+        if found.on_limit == REFUSE and (told := hold_warning(found.hold_millis)):
             echo(f"Note: {told}")
     operation = wait_for(client, operation_id)
     if as_json:
         followed = {} if operation is None else {"operation": operation}
-        print_json({**client.definition(name), **followed})
+        print_json({**written(client.definition(name)), **followed})
     elif operation is not None:
         echo(outcome(operation))
 
 
-def _rates(found: DefinitionAnswer) -> list[str]:
-    return [
-        rate(found["publishRateInMsgs"]),
-        rate(found["publishRateInBytes"]),
-        rate(found["dispatchRateInMsgs"]),
-        rate(found["dispatchRateInBytes"]),
-    ]
+def _rates(found: Definition) -> list[str]:
+    return [rate(found.rates.of(each)) for each in Dimension]
 
 
-def _on_limit(found: DefinitionAnswer) -> str:
-    if found["onLimit"] != REFUSE:
-        return found["onLimit"]
-    return f"{REFUSE} after {found['holdMillis']:,} ms"
-
-
-def _guarantees(found: DefinitionAnswer) -> list[int]:
-    return [
-        found["publishGuaranteeInMsgs"],
-        found["publishGuaranteeInBytes"],
-        found["dispatchGuaranteeInMsgs"],
-        found["dispatchGuaranteeInBytes"],
-    ]
+def _on_limit(found: Definition) -> str:
+    if found.on_limit != REFUSE:
+        return found.on_limit
+    return f"{REFUSE} after {found.hold_millis:,} ms"
 
 
 app.command("tree")(tree)

@@ -31,11 +31,12 @@ from typing import Any
 
 import yaml
 
-from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer, FieldValue
 from coordinator.cli.failures import WrongUse
+from coordinator.cli.fields import DIMENSION_NAMES, FieldValue
 from coordinator.cli.owners import DEFAULT_ROLE, cluster_named, role_named, subscription_named
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.answer import UNLIMITED, Number, written
 from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
 from coordinator.core.model import Dimension, Rate, Rates, ResourceGroup, Unit
@@ -43,7 +44,7 @@ from coordinator.core.owners import validate_tenants
 from coordinator.core.rates import number_of, rate_of
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
-from coordinator.insight.model.answer import UNLIMITED, Number
+from coordinator.insight.model.definitions import Definition, DefinitionState
 from coordinator.wire.documents import validate_name
 
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))
@@ -60,23 +61,9 @@ _CHOICES = {
     "enforcement": ENFORCEMENTS,
     "onLimit": ON_LIMIT,
 }
-_DEFAULT_GROUP = ResourceGroup("defaults", Rates())
-DEFAULTS: dict[str, FieldValue] = {
-    **dict.fromkeys(DIMENSION_NAMES, UNLIMITED),
-    "law": _DEFAULT_GROUP.law,
-    "weights": _DEFAULT_GROUP.weights,
-    "overshootPolicy": _DEFAULT_GROUP.overshoot_policy,
-    "partitionPolicy": _DEFAULT_GROUP.partition_policy,
-    "enforcement": _DEFAULT_GROUP.enforcement,
-    "observes": _DEFAULT_GROUP.observes,
-    "parent": _DEFAULT_GROUP.parent,
-    "onLimit": _DEFAULT_GROUP.on_limit,
-    "holdMillis": _DEFAULT_GROUP.hold_millis,
-    "burstSeconds": _DEFAULT_GROUP.burst_seconds,
-    "weight": _DEFAULT_GROUP.weight,
-    "allowedTenants": list(_DEFAULT_GROUP.allowed_tenants),
-    **dict.fromkeys(GUARANTEE_FIELDS.values(), 0),
-}
+DEFAULTS: dict[str, FieldValue] = written(DefinitionState.of(ResourceGroup("", Rates())))
+"""The fields of a group that limits nothing, and says nothing else."""
+
 _OWNERS = {"tenants": 1, "namespaces": 2}
 _LISTED = {
     "roles": role_named,
@@ -143,17 +130,16 @@ def read(path: Path) -> dict[str, Declared]:
     return {name: _declared(f"{path}: groups.{name}", name, body) for name, body in groups.items()}
 
 
-def write(definitions: Sequence[DefinitionAnswer]) -> dict[str, Any]:
+def write(definitions: Sequence[Definition]) -> dict[str, Any]:
     """Return definitions as a file's content; default values are left out."""
     groups: dict[str, Any] = {}
     for found in definitions:
-        fields: Mapping[str, Any] = found
-        body = {name: fields[name] for name in DEFAULTS if fields[name] != DEFAULTS[name]}
-        attachments: Mapping[str, Any] = found["attachments"]
-        groups[found["name"]] = body | {kind: attachments[kind] for kind in _OWNERS}
-        groups[found["name"]] |= {
-            kind: attachments[kind] for kind in _FURTHER if attachments.get(kind)
-        }
+        fields, attachments = written(found), written(found.attachments)
+        groups[found.name] = (
+            {name: fields[name] for name in DEFAULTS if fields[name] != DEFAULTS[name]}
+            | {kind: attachments[kind] for kind in _OWNERS}
+            | {kind: attachments[kind] for kind in _FURTHER if attachments[kind]}
+        )
     return {"groups": groups}
 
 

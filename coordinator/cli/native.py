@@ -11,7 +11,7 @@ import typer
 
 from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import echo, print_json
+from coordinator.cli.output import counted, echo, print_json, rate
 from coordinator.cli.session import session_of
 from coordinator.config import Config, ConfigError
 
@@ -37,17 +37,22 @@ def show(context: typer.Context) -> None:
     if session.as_json:
         print_json(found)
         return
-    echo(f"path {found['path']}, as {found['serviceUrl'] or 'an unknown broker'}")
-    for group in found["groups"]:
-        echo(f"{group['name']}: entry {group['entry']}, rest {group['rest']}")
-        if group["dispatchTopics"]:
-            echo(
-                f"  dispatch {group['dispatch']}, by the rates of {group['dispatchTopics']} topics"
-            )
-    if found["limitedTopics"]:
-        echo(f"{found['limitedTopics']} topics with limits of their own, in force at all brokers")
-    for condition in found["conditions"]:
-        echo(f"{condition['code']}: {condition['text']}\n  -> {condition['fix']}")
+    echo(f"path {found.path}, as {found.service_url or 'an unknown broker'}")
+    for group in found.groups:
+        echo(f"{group.name}: entry {_both(group.entry)}, rest {_both(group.rest)}")
+        if group.dispatch_topics:
+            topics = counted(group.dispatch_topics, "topic")
+            echo(f"  dispatch {_both(group.dispatch)}, by the rates of {topics}")
+    if found.limited_topics:
+        topics = counted(found.limited_topics, "topic")
+        echo(f"{topics} with limits of their own, in force at all brokers")
+    for condition in found.conditions:
+        echo(f"{condition.code}: {condition.text}\n  -> {condition.fix}")
+
+
+def _both(units: tuple[int | None, int | None]) -> str:
+    messages, size = (rate(each) for each in units)
+    return f"{messages} messages and {size} bytes"
 
 
 @app.command()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
+from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.output import (
     console,
     lasting,

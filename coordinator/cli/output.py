@@ -21,9 +21,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.core.answer import UNLIMITED, written
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.rates import in_digits
-from coordinator.insight.model.answer import UNLIMITED, written
 from coordinator.insight.model.printable import printable, printable_lines
 
 _SIZE_WHEN_PIPED = (200, 24)

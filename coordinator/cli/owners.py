@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.cli.answers import AttachmentsAnswer, DefinitionAnswer
 from coordinator.cli.failures import WrongUse
 from coordinator.core.owners import (
     TrafficOwner,
@@ -16,6 +15,7 @@ from coordinator.core.owners import (
     role_owner,
     subscription_owner,
 )
+from coordinator.insight.model.definitions import AttachmentsView, Definition
 
 DEFAULT_ROLE = "default-role"
 
@@ -91,33 +91,33 @@ def _subject(place: str, make: Callable[[str], TrafficOwner], name: str) -> str:
         raise WrongUse(f"{place}: {error}") from error
 
 
-def attached(attachments: AttachmentsAnswer) -> list[str]:
+def attached(attachments: AttachmentsView) -> list[str]:
     """Return all owners of a group."""
     return [
-        *(f"tenants/{tenant}" for tenant in attachments["tenants"]),
-        *(f"namespaces/{namespace}" for namespace in attachments["namespaces"]),
-        *(f"roles/{role}" for role in attachments["roles"]),
-        *([DEFAULT_ROLE] if attachments["defaultRole"] else []),
-        *(f"subscriptions/{name}" for name in attachments["subscriptions"]),
-        *(f"clusters/{name}" for name in attachments["remoteClusters"]),
+        *(f"tenants/{tenant}" for tenant in attachments.tenants),
+        *(f"namespaces/{namespace}" for namespace in attachments.namespaces),
+        *(f"roles/{role}" for role in attachments.roles),
+        *([DEFAULT_ROLE] if attachments.default_role else []),
+        *(f"subscriptions/{name}" for name in attachments.subscriptions),
+        *(f"clusters/{name}" for name in attachments.remote_clusters),
     ]
 
 
-def has_roles(definition: DefinitionAnswer) -> bool:
+def has_roles(definition: Definition) -> bool:
     """Return whether roles are attached to a group."""
-    found = definition["attachments"]
-    return bool(found["roles"] or found["defaultRole"])
+    found = definition.attachments
+    return bool(found.roles or found.default_role)
 
 
-def shown(attachments: AttachmentsAnswer) -> list[str]:
+def shown(attachments: AttachmentsView) -> list[str]:
     """Return all owners of a group for people."""
     return [
-        *attachments["tenants"],
-        *attachments["namespaces"],
-        *(f"role {role}" for role in attachments["roles"]),
-        *(["roles without an attachment"] if attachments["defaultRole"] else []),
-        *(f"subscription {name}" for name in attachments["subscriptions"]),
-        *(f"replication with {name}" for name in attachments["remoteClusters"]),
+        *attachments.tenants,
+        *attachments.namespaces,
+        *(f"role {role}" for role in attachments.roles),
+        *(["roles without an attachment"] if attachments.default_role else []),
+        *(f"subscription {name}" for name in attachments.subscriptions),
+        *(f"replication with {name}" for name in attachments.remote_clusters),
     ]
 
 

@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from coordinator.cli.answers import DefinitionAnswer, FieldValue
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.fields import FieldValue
 from coordinator.cli.manifest import DEFAULTS, Declared
 from coordinator.cli.owners import attached
 from coordinator.core.allocation.splitting import fault_of_fractions
 from coordinator.core.allocation.tree import MAX_DEPTH
-from coordinator.core.model import Attachments, Dimension, ExactRates, Rates, ResourceGroup
+from coordinator.core.answer import read, written
+from coordinator.core.model import Attachments
 from coordinator.core.owners import DEFAULT_ROLE
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, TreeFault, check_tree
-from coordinator.insight.model.answer import exact_from_wire
+from coordinator.insight.model.definitions import Definition, DefinitionState
 
 Fields = Mapping[str, FieldValue]
 
@@ -39,10 +40,10 @@ class Step:
 
 def make_plan(client: AdminClient, declared: Mapping[str, Declared]) -> list[Step]:
     """Return the steps to the declared state; none if it is reached already."""
-    present = {found["name"]: found for found in client.definitions()}
+    present = {found.name: found for found in client.definitions()}
     _check(present, declared)
     owners = {
-        owner: name for name, found in present.items() for owner in attached(found["attachments"])
+        owner: name for name, found in present.items() for owner in attached(found.attachments)
     }
     steps = [
         step
@@ -62,9 +63,7 @@ def make_plan(client: AdminClient, declared: Mapping[str, Declared]) -> list[Ste
     return steps
 
 
-def _in_order(
-    present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Declared]
-) -> list[str]:
+def _in_order(present: Mapping[str, Definition], declared: Mapping[str, Declared]) -> list[str]:
     """Return the names in the order in which the definitions are written."""
 
     def depth(name: str) -> int:
@@ -76,7 +75,7 @@ def _in_order(
         return len(way)
 
     def gives_up(name: str) -> bool:
-        now: Mapping[str, Any] = dict(present[name]) if name in present else {}
+        now: Mapping[str, Any] = written(present[name]) if name in present else {}
         wanted: Mapping[str, Any] = declared[name].fields
         return any(
             wanted.get(field, now.get(field, 0)) < now.get(field, 0)
@@ -86,12 +85,12 @@ def _in_order(
     return sorted(declared, key=lambda name: (not gives_up(name), depth(name)))
 
 
-def _check(present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Declared]) -> None:
+def _check(present: Mapping[str, Definition], declared: Mapping[str, Declared]) -> None:
     """Refuse definitions that make no trees or cannot be shared, before anything is written."""
-    fields: dict[str, Mapping[str, Any]] = {name: dict(found) for name, found in present.items()}
+    fields: dict[str, Mapping[str, Any]] = {name: written(now) for name, now in present.items()}
     for name, wanted in declared.items():
         fields[name] = {**DEFAULTS, **fields.get(name, {}), **wanted.fields}
-    groups = {name: _group(name, each) for name, each in fields.items()}
+    groups = {name: read(DefinitionState, each).group(name) for name, each in fields.items()}
     attachments = _attachments(present)
     for name in declared:
         try:
@@ -102,45 +101,22 @@ def _check(present: Mapping[str, DefinitionAnswer], declared: Mapping[str, Decla
             raise WrongUse(f"groups.{name}.{fault}")
 
 
-def _attachments(present: Mapping[str, DefinitionAnswer]) -> Attachments:
+def _attachments(present: Mapping[str, Definition]) -> Attachments:
     """Return what is attached now."""
 
     def owners(kind: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, each in present.items():
-            attached_here: Mapping[str, Any] = dict(each["attachments"])
-            found |= dict.fromkeys(attached_here[kind], name)
+            found |= dict.fromkeys(getattr(each.attachments, kind), name)
         return found
 
-    default = next((n for n, each in present.items() if each["attachments"]["defaultRole"]), None)
+    default = next((n for n, each in present.items() if each.attachments.default_role), None)
     return Attachments(
         owners("tenants"),
         owners("namespaces"),
         roles=owners("roles") | ({} if default is None else {DEFAULT_ROLE: default}),
         subscriptions=owners("subscriptions"),
-        clusters=owners("remoteClusters"),
-    )
-
-
-def _group(name: str, fields: Mapping[str, Any]) -> ResourceGroup:
-    limits = ExactRates.from_mapping(
-        {each: exact_from_wire(fields[each.value]) for each in Dimension}
-    )
-    return ResourceGroup(
-        name,
-        limits.whole,
-        fractions=limits.fractions,
-        law=fields["law"],
-        overshoot_policy=fields["overshootPolicy"],
-        enforcement=fields["enforcement"],
-        observes=fields["observes"],
-        parent=fields["parent"],
-        weight=fields["weight"],
-        on_limit=fields["onLimit"],
-        burst_seconds=fields["burstSeconds"],
-        guarantees=Rates.from_mapping(
-            {each: fields[field] or None for each, field in GUARANTEE_FIELDS.items()}
-        ),
+        clusters=owners("remote_clusters"),
     )
 
 
@@ -168,7 +144,7 @@ def _definition_steps(
         text = f"+ create {name}: {', '.join(given) or 'nothing limited'}"
         return [Step(text, partial(_put, name, fields, {"If-None-Match": "*"}))]
     found, tag = client.tagged_definition(name)
-    now: Mapping[str, object] = found
+    now: Mapping[str, object] = written(found)
     changes = {key: value for key, value in fields.items() if now[key] != value}
     if not changes:
         return []

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.manifest import Declared
-from coordinator.insight.model.answer import UNLIMITED
+from coordinator.core.answer import UNLIMITED
 from coordinator.wire.documents import validate_name
 
 _TIMEOUT_S = 30.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import typer
 from rich.console import Console
 
-from coordinator.cli.answers import DIMENSION_NAMES
+from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
 from coordinator.cli.session import session_of
 from coordinator.core.model import Dimension, LimitKey

@@ -14,10 +14,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.client import AdminClient
 from coordinator.cli.explain import dimension_of, wanted
 from coordinator.cli.failures import CommandFailed
+from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.frames import Frame, RateHistory, fair_share, read_frame, state_of
 from coordinator.cli.output import console, per_second, print_json, rate, table
 from coordinator.cli.session import GlobalOptions, session_of

@@ -1,7 +1,7 @@
 """The terms of the project, as immutable values.
 
 A *resource group* limits four *dimensions*, each a rate per second for the whole cluster. ``None`` is
-"not limited" (Pulsar writes -1, and only the wire and the REST schemas know that); 0 lets nothing pass.
+"not limited" (Pulsar writes -1, and only the wire, answers and requests know that); 0 lets nothing pass.
 A *usage* is the traffic that one broker admitted for one group and *monitoring class* during one round; a
 *usage report* carries the usages of one broker. A *limit* is a group's rate for the whole cluster, a
 *local limit* one broker's part of it.

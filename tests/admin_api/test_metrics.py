@@ -265,7 +265,7 @@ async def test_holding_back_is_told(client: httpx.AsyncClient, world: World) -> 
     world.gate.held = (
         HoldView("resource group", "orders", MonitoringClass.PUBLISH, counts, 10**9, times),
     )
-    topic = TopicLimitView("persistent://a/b/c", Rates(dispatch_bytes=7), 1, {})
+    topic = TopicLimitView.limits(Rates(dispatch_bytes=7), topic="persistent://a/b/c", partitions=1)
     world.gate.own_limits = GateLimits(Rates(publish_messages=9), None, 30, (topic,))
 
     families = await scrape(client)
@@ -290,7 +290,9 @@ async def test_topics_beyond_the_bound_are_counted(
     """The first by name have series, so limits of topics cannot fill Prometheus."""
     monkeypatch.setattr(gate, "MAX_SCOPES", 2)
     limited = Rates(publish_messages=1)
-    views = tuple(TopicLimitView(name, limited, 1, {}) for name in ("c", "a", "b"))
+    views = tuple(
+        TopicLimitView.limits(limited, topic=name, partitions=1) for name in ("c", "a", "b")
+    )
     world.gate.own_limits = GateLimits(Rates(), None, 30, views)
 
     families = await scrape(client)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from coordinator.core.answer import read
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
-from coordinator.insight.model.answer import read
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.reconciliation.engine.counting import Volume
 from coordinator.reconciliation.engine.reconciliation import FIX, Reconciliation

@@ -11,7 +11,7 @@ import pytest
 from admin_api.changes import topic_limits as changing
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.topics import TopicName
-from coordinator.insight.model.gate_views import GateLimits, TopicLimitView
+from coordinator.insight.model.gate_views import GateLimits, PartitionRatesView, TopicLimitView
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
 
@@ -172,11 +172,13 @@ async def test_the_store_is_out_of_reach(client: httpx.AsyncClient, world: World
 
 async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World) -> None:
     """It tells those of the broker, of subscriptions, and of each partition in use here."""
-    parts: dict[int, Rates] = {
-        0: Rates(publish_messages=4),
-        1: Rates(publish_messages=3),
-    }
-    view = TopicLimitView("persistent://shop/eu/orders", Rates(publish_messages=7), 2, parts)
+    parts = tuple(
+        PartitionRatesView.limits(Rates(publish_messages=4 - index), partition=index)
+        for index in range(2)
+    )
+    view = TopicLimitView.limits(
+        Rates(publish_messages=7), topic="persistent://shop/eu/orders", partitions=2, parts=parts
+    )
     world.gate.own_limits = GateLimits(Rates(dispatch_bytes=9), 5, 30, (view,))
 
     shown = (await client.get("/quota/v1/gate/limits")).json()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.audit import change_of
-from coordinator.insight.model.answer import Number
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.insight.model.definitions import AuditView, DefinitionState
 from tests.cli.conftest import Run
 
 
@@ -58,25 +59,28 @@ def test_what_changed_since_is_not_rolled_back(run: Run) -> None:
     assert "has changed since entry 0" in refused.stderr
 
 
+GROUP = ResourceGroup("orders", Rates(publish_messages=3_000))
+EAGER = DefinitionState.of(replace(GROUP, overshoot_policy="eager"))
+BALANCED = DefinitionState.of(GROUP)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
         (None, "gold", "attached to gold"),
         ("gold", None, "detached from gold"),
         ("gold", "silver", "moved from gold to silver"),
-        (None, {"law": "max-min"}, "created"),
-        ({"law": "max-min"}, None, "deleted"),
-        ({"law": "a", "x": 1}, {"law": "b", "x": 1}, "law a -> b"),
+        (None, BALANCED, "created"),
+        (BALANCED, None, "deleted"),
+        (BALANCED, EAGER, "overshootPolicy balanced -> eager"),
         (None, None, "deleted"),
     ],
 )
 def test_a_change_in_words(
-    before: dict[str, Number | str] | str | None,
-    after: dict[str, Number | str] | str | None,
-    words: str,
+    before: DefinitionState | str | None, after: DefinitionState | str | None, words: str
 ) -> None:
     """An entry without before and after is an unreadable group that was deleted."""
-    entry = AuditEntryAnswer(
-        id=1, atMillis=0, actor="", address="", undoes=None, subject="", before=before, after=after
+    entry = AuditView(
+        id=1, at_millis=0, actor="", address="", undoes=None, subject="", before=before, after=after
     )
     assert change_of(entry) == words

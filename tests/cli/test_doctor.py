@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from coordinator.core.answer import written
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.usage.agreement import Matter
-from coordinator.insight.model.answer import written
 from coordinator.insight.model.conditions import Condition, ConditionKind, Conditions
 from coordinator.insight.model.reconciliation_views import NOT_RECONCILED
 from coordinator.insight.model.views import DisagreementView, MemberView, TaskView

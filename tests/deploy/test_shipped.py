@@ -21,7 +21,6 @@ from coordinator.cli import doctor_native
 from coordinator.config import from_mapping
 from coordinator.core.settings import ConditionThresholds
 from coordinator.insight.model.conditions import TABLE, ConditionKind
-from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.views import NativeState
 from deploy.check import queries, read_dashboard
 from tests.admin_api.backlog_world import BacklogWorld
@@ -64,8 +63,7 @@ class SteeringNothing:
 
     def state(self) -> NativeState:
         """As before the first group."""
-        health = TopicHealth(connected=False, reason="", written=0, failed=0)
-        return NativeState("", 1, "", 0, False, health, 0, 0.5, (), 0, ())
+        return NativeState("native")
 
 
 async def known_metrics() -> set[str]:

@@ -60,12 +60,12 @@ class Exceedances:
         history = self._histories.get(topic, deque())
         place = _lasting(history, quota_type)
         if place is not None:
-            history[place] = replace(history[place], ended_ms=now_ms)
+            history[place] = replace(history[place], ended_at_ms=now_ms)
 
 
 def _lasting(history: deque[Exceedance], quota_type: QuotaType) -> int | None:
     """Return the index of the exceedance that is not over; None when there is none."""
     for place, exceedance in enumerate(history):
-        if exceedance.quota_type is quota_type and exceedance.ended_ms is None:
+        if exceedance.quota_type is quota_type and exceedance.ended_at_ms is None:
             return place
     return None

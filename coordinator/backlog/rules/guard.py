@@ -29,6 +29,7 @@ from typing import Final
 from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.model import Position, QuotaPolicy, QuotaType, TopicStorage
 from coordinator.backlog.rules.views import BacklogView
+from coordinator.core.answer import answer
 from coordinator.core.topics import TopicName
 
 ACTIONS: Final = 1_000
@@ -64,29 +65,24 @@ class Block:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class Action:
-    """An action to carry out, or carried out.
-
-    Args:
-        topic: its topic.
-        deed: its kind.
-        quota_type: the quota that is exceeded; of a release the one that was.
-        limit: of the quota, in bytes or seconds.
-        value: the backlog, in bytes or seconds.
-        dry_run: whether it is only recorded.
-        at_ms: when it was decided.
-        outcome: its result; empty while it is unknown.
-    """
+    """An action on an exceeded quota, to carry out, or carried out."""
 
     topic: str
     deed: EnforcementAction
     quota_type: QuotaType
+    """the quota that is exceeded; of a release the one that was"""
     limit: int
+    """of the quota, in bytes or seconds"""
     value: int
+    """the backlog, in bytes or seconds"""
     dry_run: bool
+    """whether it is only recorded"""
     at_ms: int
+    """when it was decided"""
     outcome: str = ""
+    """its result; empty while it is unknown"""
 
 
 class BacklogGuard:

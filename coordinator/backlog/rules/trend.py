@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
+from coordinator.core.answer import answer
+
 SAMPLES_MIN: Final = 3
 """A line through two points fits them exactly, so its error is unknown."""
 
@@ -34,19 +36,16 @@ class Trend:
     level: float
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class TimeUntil:
-    """The time until a limit is reached, in seconds from now.
-
-    Args:
-        expected_s: at this growth; None is never.
-        earliest_s: at the upper end of the band; None is never.
-        latest_s: at its lower end; None is never.
-    """
+    """The time until a quota is reached, in seconds from now; null is never."""
 
     expected_s: float | None
+    """if it goes on as in the last checks"""
     earliest_s: float | None
+    """at the upper end of the band (95 %)"""
     latest_s: float | None
+    """at its lower end"""
 
 
 def fit(samples: Sequence[tuple[float, float]]) -> Trend | None:

@@ -13,25 +13,22 @@ from coordinator.backlog.rules.model import (
     QuotaType,
 )
 from coordinator.backlog.rules.trend import TimeUntil, Trend, fit, time_until
+from coordinator.core.answer import answer
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class Exceedance:
-    """A quota that was exceeded.
-
-    Args:
-        quota_type: the measure.
-        limit: bytes or seconds, at the end.
-        began_ms: when a check first saw it.
-        ended_ms: when one first saw it over; None while it lasts.
-        peak: the most that a check saw, in bytes or seconds.
-    """
+    """A time during which a quota was exceeded."""
 
     quota_type: QuotaType
     limit: int
-    began_ms: int
-    ended_ms: int | None
+    """bytes or seconds, at the end"""
+    began_at_ms: int
+    """when a check first saw it"""
+    ended_at_ms: int | None
+    """when one first saw it over; null while it lasts"""
     peak: int
+    """the most that a check saw"""
 
 
 @dataclass(frozen=True, slots=True)

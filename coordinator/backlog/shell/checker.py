@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from coordinator.backlog.rules.answers import SubscriptionBacklog
 from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.model import Cursor, Position, QuotaType
 from coordinator.backlog.rules.monitor import BacklogMonitor
@@ -59,23 +60,6 @@ class Checks:
     def count(self) -> int:
         """Return the number of checks."""
         return sum(self.counts)
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionBacklog:
-    """The unacknowledged entries of one subscription.
-
-    Args:
-        cursor: of the subscription.
-        position: of its oldest unacknowledged message.
-        age_s: of that message.
-        size_bytes: from there on.
-    """
-
-    cursor: Cursor
-    position: Position
-    age_s: float
-    size_bytes: int
 
 
 class BacklogWatch:
@@ -199,9 +183,16 @@ class BacklogWatch:
             assert position is not None, "those without a backlog were left out"
             if position not in published:
                 published[position] = await self._source.published_ms(topic, position)
-            age_s = max(0, self._wall_ms() - published[position]) / 1000
-            size_bytes = storage.size_after(cursor.mark_delete)
-            found.append(SubscriptionBacklog(cursor, position, age_s, size_bytes))
+            found.append(
+                SubscriptionBacklog(
+                    subscription=cursor.name,
+                    internal=cursor.internal,
+                    durable=cursor.durable,
+                    position=position,
+                    age_s=max(0, self._wall_ms() - published[position]) / 1000,
+                    size=storage.size_after(cursor.mark_delete),
+                )
+            )
         return tuple(found)
 
     async def _check(self) -> None:

@@ -12,7 +12,7 @@ from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.modes import Modes
 from coordinator.gate.limits.partitions import Partitions
 from coordinator.gate.limits.throttle import ThrottleReason
-from coordinator.insight.model.gate_views import TopicLimitView
+from coordinator.insight.model.gate_views import PartitionRatesView, TopicLimitView
 
 _NOTHING = Rates(publish_messages=0)
 _NO_LISTENER = NoListener()
@@ -125,11 +125,14 @@ class Scopes:
     def topics(self) -> tuple[TopicLimitView, ...]:
         """Return all topics with limits, and the part of each partition that was asked for."""
         return tuple(
-            TopicLimitView(
-                topic,
+            TopicLimitView.limits(
                 rates,
-                partitions,
-                {part: part_of(rates, part, partitions) for part in self._topics.get(topic, {})},
+                topic=topic,
+                partitions=partitions,
+                parts=tuple(
+                    PartitionRatesView.limits(part_of(rates, part, partitions), partition=part)
+                    for part in sorted(self._topics.get(topic, ()))
+                ),
             )
             for topic, (rates, partitions) in self._limits.items()
         )

@@ -97,8 +97,8 @@ def gate_limits(groups: GroupTable) -> GateLimits:
     """Return the limits of a gate beside those of groups."""
     return GateLimits(
         broker=groups.scopes.broker,
-        subscribe_rate=groups.subscribe_rate.rate,
-        subscribe_period_s=groups.subscribe_rate.period_s,
+        subscribe_rate_per_consumer=groups.subscribe_rate.rate,
+        subscribe_rate_period_s=groups.subscribe_rate.period_s,
         topics=groups.scopes.topics,
     )
 

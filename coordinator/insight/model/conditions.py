@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
-from coordinator.insight.model.answer import answer
+from coordinator.core.answer import answer
 
 MAX_PER_KIND = 200
 

@@ -18,8 +18,11 @@ delivery that has passed when a consumer reaches the message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, Self
+
+from coordinator.core.answer import answer
 
 TOLD: Final = 5
 """The most warnings in an explanation; the others are in the list of topics."""
@@ -27,64 +30,74 @@ TOLD: Final = 5
 _ADVICE = "they count as delayed all the same, so leave deliverAfter and deliverAt out"
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class DelayedTopic:
-    """A topic to which delayed messages were published through this gate.
-
-    Args:
-        topic: its name, as its producers write it.
-        messages: delayed ones, since the gate's start.
-        due: of them, how many were due when they were published.
-        hasty_subscriptions: those with a consumer at this gate that do not wait, by name.
-    """
+    """A topic to which delayed messages were published through this gate."""
 
     topic: str
+    """as its producers write it"""
     messages: int
+    """delayed ones, since the gate's start"""
     due: int
+    """of them, due when they were published"""
     hasty_subscriptions: tuple[str, ...] = ()
+    """Exclusive and Failover ones at this gate: they get delayed messages at once"""
+    warnings: tuple[str, ...] = ()
+    """what has no effect, in words"""
 
     @property
     def is_persistent(self) -> bool:
         """Return whether messages can wait there at all."""
         return not self.topic.startswith("non-persistent:")
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return the uses of delay without effect, in words."""
-        found = []
+    def warned(self) -> Self:
+        """Return the same with warnings of the uses of delay without effect."""
+        return replace(self, warnings=tuple(self._warnings()))
+
+    def _warnings(self) -> Iterator[str]:
         if not self.is_persistent:
-            found.append(
+            yield (
                 f"{self.topic} is not persistent, so its {self.messages:,} delayed messages were "
                 f"delivered at once: {_ADVICE}."
             )
-            return tuple(found)
+            return
         if self.due:
-            found.append(
+            yield (
                 f"{self.due:,} of {self.messages:,} delayed messages to {self.topic} were due when they "
                 f"were published: {_ADVICE}."
             )
         if self.hasty_subscriptions:
             names = ", ".join(self.hasty_subscriptions)
-            found.append(
+            yield (
                 f"{names} of {self.topic}: Exclusive and Failover subscriptions get delayed messages at "
                 "once; only Shared and Key_Shared ones wait."
             )
-        return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class DelayedView:
-    """The delayed messages of one gate, since its start.
-
-    Args:
-        messages: their number.
-        due: of them, how many were due when they were published.
-        topics: the first topics, as many as there was room for.
-    """
+    """Messages published through this gate with deliver_at_time set to any value."""
 
     messages: int
+    """since the gate's start"""
     due: int
+    """of them, due when they were published, by their producers' clocks"""
     topics: tuple[DelayedTopic, ...]
+    """those with most of what has no effect first"""
+    group: str = ""
+    """the resource group whose limit it counts against"""
+    left_out: int = 0
+    """messages to topics that are not told one by one"""
+
+    def told(self, group: str, most: int) -> Self:
+        """Return what is told of messages that count against a group, with at most ``most`` topics."""
+        topics = sorted(
+            (topic.warned() for topic in self.topics),
+            key=lambda each: (not each.warnings, -each.due, -each.messages, each.topic),
+        )
+        shown = tuple(topics[:most])
+        left_out = self.messages - sum(topic.messages for topic in shown)
+        return replace(self, topics=shown, group=group, left_out=left_out)
 
     @property
     def not_persistent(self) -> int:
@@ -99,7 +112,7 @@ class DelayedView:
             "gate since its start."
         )
         topics = sorted(self.topics, key=lambda topic: (-topic.due, topic.topic))
-        warnings = [warning for topic in topics for warning in topic.warnings]
+        warnings = [warning for topic in topics for warning in topic.warned().warnings]
         more = len(warnings[TOLD:])
         rest = (f"And {more:,} more such warnings: see /quota/v1/gate/delayed.",) if more else ()
         return (counted, *warnings[:TOLD], *rest)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Self
 
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates, Unit
-from coordinator.insight.model.answer import Age, answer
+from coordinator.core.answer import Age, Limit, answer
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Unit
+from coordinator.insight.model.rates import Limits, RatesView
 
 HOLD_BUCKETS_NS: Final = tuple(
     milliseconds * 1_000_000
@@ -51,28 +52,28 @@ class GateFigures:
         closes: connections that the gate closed or did not let in, by reason.
     """
 
-    connections: int
-    producers: int
-    consumers: int
-    waiting_producers: int
-    waiting_consumers: int
-    withheld_permits: int
-    held_frames: int
-    held_bytes: int
-    longest_hold_ns: int
-    throttles: Mapping[str, int]
-    refused_publishes: int
-    refused_subscribes: int
-    pauses: int
-    keep_alive_replies: int
-    dropped_frames: int
-    replicated_messages: int
-    replicated_bytes: int
-    upstream_failures: int
-    malformed_closes: Mapping[str, int]
-    refusals: Mapping[str, int]
-    unknown_commands: Mapping[int, int]
-    closes: Mapping[str, int]
+    connections: int = 0
+    producers: int = 0
+    consumers: int = 0
+    waiting_producers: int = 0
+    waiting_consumers: int = 0
+    withheld_permits: int = 0
+    held_frames: int = 0
+    held_bytes: int = 0
+    longest_hold_ns: int = 0
+    throttles: Mapping[str, int] = field(default_factory=dict)
+    refused_publishes: int = 0
+    refused_subscribes: int = 0
+    pauses: int = 0
+    keep_alive_replies: int = 0
+    dropped_frames: int = 0
+    replicated_messages: int = 0
+    replicated_bytes: int = 0
+    upstream_failures: int = 0
+    malformed_closes: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    unknown_commands: Mapping[int, int] = field(default_factory=dict)
+    closes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,35 +199,45 @@ class RoleView:
     """how long at least one of its producers or consumers waited, for any limit"""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLimitView:
-    """A topic with limits of its own at this gate.
-
-    Args:
-        topic: its full name.
-        limits: of all partitions together.
-        partitions: the number of partitions, as far as it is known here.
-        parts: the part of the limit of each partition that was used here, by index.
-    """
+@answer
+class TopicRatesView(RatesView):
+    """A topic with limits of its own, for all its partitions or segments together."""
 
     topic: str
-    limits: Rates
+
+
+@answer
+class PartitionRatesView(RatesView):
+    """The limits of one partition of a topic at this gate."""
+
+    partition: int
+
+
+@answer
+class TopicLimitView(TopicRatesView):
+    """A topic's limits as this gate enforces them."""
+
     partitions: int
-    parts: Mapping[int, Rates]
+    """as far as this sidecar's broker has said; 1 = not partitioned"""
+    parts: tuple[PartitionRatesView, ...] = ()
+    """of partitions that were used at this gate"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class GateLimits:
-    """The gate's own limits, beside those of groups.
+    """The limits beside those of groups and scalable topics; the strictest that applies acts."""
 
-    Args:
-        broker: of all traffic through this gate.
-        subscribe_rate: subscriptions of one consumer per period; None is not limited.
-        subscribe_period_s: that period.
-        topics: of single topics.
-    """
-
-    broker: Rates
-    subscribe_rate: int | None
-    subscribe_period_s: int
+    broker: Limits
+    """of everything that passes this gate"""
+    subscribe_rate_per_consumer: Limit
+    """per period; -1 = not limited"""
+    subscribe_rate_period_s: int
     topics: tuple[TopicLimitView, ...]
+    """the first ones by name"""
+    topics_left_out: int = 0
+
+    def first(self, most: int) -> Self:
+        """Return the same with the first topics by name alone."""
+        topics = sorted(self.topics, key=lambda view: view.topic)
+        shown = tuple(topics[:most])
+        return replace(self, topics=shown, topics_left_out=len(topics) - len(shown))

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from coordinator.core.answer import Age, answer
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.insight.model.answer import Age, answer
 from coordinator.insight.model.settling import SETTLED_PERMILLE, in_force, residual_permille
 
 if TYPE_CHECKING:  # the gate's process has the words of an operation, and no core

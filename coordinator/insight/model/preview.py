@@ -15,9 +15,9 @@ from typing import Self
 from coordinator.core.allocation.forest import Forest, resolve
 from coordinator.core.allocation.parts import Parts
 from coordinator.core.allocation.splits import Splits
+from coordinator.core.answer import ExactLimit, Limit, answer
 from coordinator.core.model import Dimension, Rate, ResourceGroup
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.answer import ExactLimit, Limit, answer
 
 
 @answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from coordinator.core.answer import answer
 from coordinator.core.model import MonitoringClass
-from coordinator.insight.model.answer import answer
 
 
 class EscapedTraffic(NamedTuple):

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from coordinator.core.answer import answer
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rate, TrafficKey, Unit
 from coordinator.core.rates import in_digits
 from coordinator.core.traffic import Traffic
-from coordinator.insight.model.answer import answer
 
 MINUTE: Final = 60
 

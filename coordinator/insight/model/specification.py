@@ -13,10 +13,12 @@ clients are throttled: to the one at which the same use would be `ADVISED`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
+from coordinator.core.answer import Limit, answer, to_wire
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
+from coordinator.insight.model.rates import Limits, Measured
 
 ADVISED: Final = 0.8
 """The used part of a limit from which a higher specification is advised."""
@@ -67,32 +69,66 @@ class Specification:
         return production, total - production
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class Advice:
-    """A limit of which more than `ADVISED` is used.
-
-    Args:
-        dimension: the dimension.
-        used: per second.
-        limit: per second.
-        enough: the total specification of its unit at which `ADVISED` would be used.
-    """
+    """A limit of which more than four fifths is used."""
 
     dimension: Dimension
     used: int
+    """per second"""
     limit: int
+    """per second"""
     enough: int
+    """the specification of its unit at which four fifths would be used"""
+    sentence: str
 
-    @property
-    def sentence(self) -> str:
-        """Return the advice in words."""
-        publish = self.dimension.monitoring_class is MonitoringClass.PUBLISH
-        what = "Production" if publish else "Consumption"
-        unit = self.dimension.unit.value
-        part = 100 * self.used // self.limit if self.limit else 100
-        return (
-            f"{what} uses {part} % of its {self.limit:,} {unit}/s: with a specification of "
-            f"{self.enough:,} {unit}/s at the same ratio it would use {ADVISED:.0%}."
+
+@answer
+class SpecificationView:
+    """The cluster's specification, the used part of it, and advice.
+
+    A message is delayed when its deliver_at_time is set, to any value.
+    """
+
+    group: str
+    """the resource group whose limits it is"""
+    rate_in_msgs: Limit
+    """production and consumption together; -1 = not limited"""
+    rate_in_bytes: Limit
+    """the same in bytes"""
+    production_share: float
+    limits: Limits
+    """of the group; -1 = not limited"""
+    used: Measured
+    """by all brokers, per second"""
+    advice: tuple[Advice, ...]
+    delayed_rate_in_msgs: int | None = None
+    """delayed messages/s; -1 = not limited; null = they are not counted apart"""
+    delayed_used: int = 0
+    """delayed messages by all brokers, per second"""
+    delayed_advice: str = ""
+
+    @classmethod
+    def of(cls, group: str, limits: Rates, used: Rates) -> Self:
+        """Return the specification that the limits of a group state."""
+        specification = Specification.of(limits)
+        return cls(
+            group=group,
+            rate_in_msgs=specification.messages,
+            rate_in_bytes=specification.bytes,
+            production_share=specification.production_permille / WHOLE,
+            limits=limits,
+            used=used,
+            advice=advice(limits, used),
+        )
+
+    def with_delayed(self, limit: int | None, used: int) -> Self:
+        """Return the same with the rate of delayed messages, per second; no limit is None."""
+        return replace(
+            self,
+            delayed_rate_in_msgs=to_wire(limit),
+            delayed_used=used,
+            delayed_advice=delayed_advice(limit, used),
         )
 
 
@@ -106,8 +142,20 @@ def advice(limits: Rates, used: Rates) -> tuple[Advice, ...]:
         if limit is None or total is None or now <= ADVISED * limit:
             continue
         enough = -(-now * total * 10 // (8 * limit)) if limit else total
-        found.append(Advice(dimension, now, limit, enough))
+        sentence = _advice_in_words(dimension, now, limit, enough)
+        found.append(Advice(dimension, now, limit, enough, sentence))
     return tuple(found)
+
+
+def _advice_in_words(dimension: Dimension, used: int, limit: int, enough: int) -> str:
+    publish = dimension.monitoring_class is MonitoringClass.PUBLISH
+    what = "Production" if publish else "Consumption"
+    unit = dimension.unit.value
+    part = 100 * used // limit if limit else 100
+    return (
+        f"{what} uses {part} % of its {limit:,} {unit}/s: with a specification of "
+        f"{enough:,} {unit}/s at the same ratio it would use {ADVISED:.0%}."
+    )
 
 
 def delayed_advice(limit: int | None, used: int) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from coordinator.core.allocation.tree import GroupNode
+from coordinator.core.answer import Limit, answer
 from coordinator.core.model import Dimension, Unit
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.answer import Limit, answer
 
 _CHILDREN_TOLD = 5
 

@@ -7,61 +7,17 @@ the clocks of other hosts do not matter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Self
 
+from coordinator.core.answer import Age, ExactLimit, Permille, Wire, answer
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import ENFORCE
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import (
-    AnyRates,
-    Dimension,
-    MonitoringClass,
-    Rates,
-    Unit,
-    rates_of,
-)
+from coordinator.core.model import AnyRates, Dimension, MonitoringClass, Unit
 from coordinator.core.usage.agreement import Matter
-from coordinator.insight.model.answer import (
-    Age,
-    ExactLimit,
-    Number,
-    Permille,
-    Wire,
-    answer,
-    exact_from_wire,
-    exact_to_wire,
-)
+from coordinator.insight.model.rates import Limits, Measured
 from coordinator.insight.model.seconds import MinuteView
-
-
-@answer
-class RatesView:
-    """Four rates per second; -1 = not limited."""
-
-    publish_rate_in_msgs: Number
-    publish_rate_in_bytes: Number
-    dispatch_rate_in_msgs: Number
-    dispatch_rate_in_bytes: Number
-
-    @classmethod
-    def limits(cls, rates: AnyRates) -> Self:
-        """Write limits: None is -1."""
-        return cls(*(exact_to_wire(rates.of(each)) for each in Dimension))
-
-    @classmethod
-    def measured(cls, rates: Rates) -> Self:
-        """Write measured rates: a rate without a count is 0."""
-        return cls(*(rates.of(each) or 0 for each in Dimension))
-
-
-def _rates(view: RatesView) -> AnyRates:
-    rates = map(exact_from_wire, astuple(view))
-    return rates_of(dict(zip(Dimension, rates, strict=True)))
-
-
-Limits = Annotated[AnyRates, Wire(RatesView.limits, _rates, RatesView)]
-Measured = Annotated[Rates, Wire(RatesView.measured, _rates, RatesView)]
 
 
 @answer

@@ -7,14 +7,14 @@ their limiters.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.traffic import Traffic
 from coordinator.insight.model.conditions import Condition, ConditionKind
-from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
+from coordinator.insight.model.partitions import PartitionView
+from coordinator.insight.model.seconds import TrafficSeconds
 from coordinator.insight.model.specification import ADVISED
 from coordinator.ports import Clock
 
@@ -38,37 +38,6 @@ class PartitionGate(Protocol):
     async def partition_traffic(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call, under the topics' names."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionView:
-    """The traffic of one partition in the last minute.
-
-    Args:
-        topic: its name.
-        limits: of each partition.
-        minutes: by dimension that is limited.
-    """
-
-    topic: str
-    limits: Rates
-    minutes: Mapping[Dimension, MinuteView]
-
-    @property
-    def used(self) -> float:
-        """Return the largest part of a limit that was used in a second."""
-        parts = (self.part_of(dimension) for dimension in self.minutes)
-        return max(parts, default=0.0)
-
-    @property
-    def busiest(self) -> Dimension | None:
-        """Return the dimension of that limit."""
-        return max(self.minutes, key=self.part_of, default=None)
-
-    def part_of(self, dimension: Dimension) -> float:
-        """Return the part of a limit that its busiest second used."""
-        limit = self.limits.of(dimension)
-        return self.minutes[dimension].peak_second / limit if limit else 1.0
 
 
 class PartitionMeter:
@@ -141,5 +110,5 @@ class PartitionMeter:
                 if limits.of(dimension) is not None
                 and (minute := self._seconds.view(topic, dimension, now_ns)) is not None
             }
-            found.append(PartitionView(topic, limits, minutes))
+            found.append(PartitionView.of(topic, limits, minutes))
         return tuple(sorted(found, key=lambda view: (-view.used, view.topic)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from coordinator.core.answer import answer
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
 from coordinator.native.engine.replication import can_throttle
@@ -34,17 +35,12 @@ _NAMED: Final = 5
 _VERSION_MAX: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class NativeCondition:
-    """A condition that holds now; operators see it as NativeInexact (insight/model/conditions.py).
-
-    Args:
-        code: its name, one word.
-        text: the fact.
-        fix: the remedy.
-    """
+    """A condition that keeps native enforcement from being exact; operators see it as NativeInexact."""
 
     code: str
+    """one word"""
     text: str
     fix: str
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from coordinator.core.answer import answer
 from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
@@ -13,43 +13,41 @@ from coordinator.native.engine.pacing import Pacer
 from coordinator.native.engine.parts import NativePart
 from coordinator.native.engine.sets import GroupSet, name_of
 from coordinator.native.engine.trim import WHOLE, Trim
+from coordinator.native.engine.units import Units, UnitShares
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class NativeView:
-    """One native group at this broker, with the reasons for its limits.
-
-    Args:
-        name: in Pulsar.
-        groups: that it stands for.
-        namespaces: that are to be attached to it.
-        record: as it should be in Pulsar.
-        record_seen: as it is there; None is that it was not seen.
-        part: of the local limits, per second; None is unlimited.
-        binding: the group that keeps each unit from more.
-        entry: in this broker's name, of an interval.
-        others: in all others' names.
-        rest: in no broker's name.
-        trim_permille: of what the limit asks for.
-        held_permille: for how much of the last poll a producer waited.
-        dispatch: of the local dispatch limits, per second; None is unlimited, or not held here.
-        dispatch_topics: how many topics here have a dispatch rate of their own for that.
-    """
+    """One resource group in Pulsar, as the answering sidecar steers it at its broker."""
 
     name: str
+    """in Pulsar"""
     groups: GroupSet
+    """that it stands for, narrowest first"""
     namespaces: tuple[str, ...]
-    record: Record
-    record_seen: Record | None
-    part: tuple[int | None, int | None]
-    binding: tuple[str, str]
-    entry: Amounts
-    others: Amounts
-    rest: Amounts
-    trim_permille: tuple[int, int]
-    held_permille: tuple[int, int]
-    dispatch: tuple[int | None, int | None]
+    """that are attached to it in Pulsar"""
+    record: Units
+    """as it should be in Pulsar, per second"""
+    record_seen: Units | None
+    """as it is there; null: not seen yet"""
+    part: Units
+    """of the local limits, per second"""
+    binding: tuple[str, ...]
+    """for messages and bytes, the group that allows no more"""
+    entry: Units
+    """in this broker's name, of an interval"""
+    others: Units
+    """in all other brokers' names"""
+    rest: Units
+    """of the record that no broker gets"""
+    trim_permille: UnitShares
+    """of its part, for batches, or for what is lost"""
+    held_permille: UnitShares
+    """of the last poll, that clients waited"""
+    dispatch: Units
+    """of the local dispatch limits, per second; not limited, too, where they are not held here"""
     dispatch_topics: int
+    """topics here with a dispatch rate for that"""
 
 
 class NativeGroup:

@@ -9,45 +9,46 @@ each write of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from coordinator.core.answer import answer
 from coordinator.core.model import Dimension, MonitoringClass, Unit
 from coordinator.native.engine.conditions import NativeCondition
 from coordinator.native.engine.group import NativeView
-from coordinator.native.engine.outside import TopicHealth
 
 _WHOLE = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class NativeState:
-    """The state at this moment.
+    """The state of native enforcement at the answering sidecar; nothing but the path if it is off."""
 
-    Args:
-        service_url: the name in which this broker's entries are; empty until that is known.
-        interval_s: of the topic of entries.
-        transport: the broker's class for it; empty is none.
-        margin_permille: by how much records are above the limits.
-        behind_gate: whether a gate holds traffic back before the broker's limiter has to.
-        topic: the connection to that topic.
-        polled_topics: number of topics in the broker's counters.
-        poll_s: from one poll to the next.
-        groups: every native group.
-        limited_topics: number of topics whose own limits are in force.
-        conditions: conditions that keep it from being exact.
-    """
+    path: str
+    """gate, native or gate+native"""
+    service_url: str = ""
+    """in whose name this broker's entries are; empty until that is known"""
+    interval_s: int = 0
+    """of the broker's resource usage; a limit takes so long"""
+    transport: str = ""
+    """the broker's class for it; empty: it reads no entries"""
+    margin: float = 0.0
+    """by how much records are above the limits"""
+    connected: bool = False
+    """whether entries can be written"""
+    written: int = 0
+    """messages that a broker took"""
+    failed: int = 0
+    """messages that none took"""
+    polled_topics: int = 0
+    poll_s: float = 0.0
+    """from one reading of the broker's counters to the next"""
+    groups: tuple[NativeView, ...] = ()
+    limited_topics: int = 0
+    """topics whose own limits are in force, at all brokers"""
+    conditions: tuple[NativeCondition, ...] = ()
 
-    service_url: str
-    interval_s: int
-    transport: str
-    margin_permille: int
-    behind_gate: bool
-    topic: TopicHealth
-    polled_topics: int
-    poll_s: float
-    groups: tuple[NativeView, ...]
-    limited_topics: int
-    conditions: tuple[NativeCondition, ...]
+    @property
+    def behind_gate(self) -> bool:
+        """Return whether a gate holds traffic back before the broker's limiter has to."""
+        return self.path != "native"
 
     def slack(self, group: str, dimension: Dimension) -> str:
         """Return what enforces a group's limit at this broker, and the slack of the broker's limiter.
@@ -63,8 +64,8 @@ class NativeState:
         if not natives or not self.service_url:
             return "Not held back here yet: no namespace is attached to the group in Pulsar."
         index = 0 if dimension.unit is Unit.MESSAGES else 1
-        entries = sum(view.entry[index] for view in natives)
-        records = sum(view.record_seen[index] for view in natives if view.record_seen is not None)
+        entries = sum(view.entry[index] or 0 for view in natives)
+        records = sum(view.record_seen[index] or 0 for view in natives if view.record_seen)
         bucket = entries // (self.interval_s + 1)
         trimmed = min(view.trim_permille[index] for view in natives)
         return (

@@ -195,14 +195,16 @@ class NativeActuator(WithoutGate):
     def state(self) -> NativeState:
         """Return the present state."""
         now_ns = self._clock.now_ns()
-        facts = self._seen.facts
+        facts, health = self._seen.facts, self._topic.health()
         return NativeState(
+            path="gate+native" if self._steering.behind_gate else "native",
             service_url=self._steering.own_url,
             interval_s=self._steering.interval_s,
             transport=facts.transport if facts else "",
-            margin_permille=self._margin_permille,
-            behind_gate=self._steering.behind_gate,
-            topic=self._topic.health(),
+            margin=self._margin_permille / 1000,
+            connected=health.connected,
+            written=health.written,
+            failed=health.failed,
             polled_topics=self._polling.topics,
             poll_s=self._polling.every_s,
             groups=self._steering.views(),
@@ -318,35 +320,12 @@ class NativeActuator(WithoutGate):
     async def figures(self) -> GateFigures:
         """Return the participants of limited namespaces, as of the last poll; nothing is held here."""
         producers, consumers = self._polling.participants()
-        return GateFigures(
-            connections=0,
-            producers=producers,
-            consumers=consumers,
-            waiting_producers=0,
-            waiting_consumers=0,
-            withheld_permits=0,
-            held_frames=0,
-            held_bytes=0,
-            longest_hold_ns=0,
-            throttles={},
-            refused_publishes=0,
-            refused_subscribes=0,
-            pauses=0,
-            keep_alive_replies=0,
-            dropped_frames=0,
-            replicated_messages=0,
-            replicated_bytes=0,
-            upstream_failures=0,
-            malformed_closes={},
-            refusals={},
-            unknown_commands={},
-            closes={},
-        )
+        return GateFigures(producers=producers, consumers=consumers)
 
     async def limits(self) -> GateLimits:
         """Return the limits of single topics that are in force."""
         topics = (
-            TopicLimitView(name, topic.limits, topic.partitions, {})
+            TopicLimitView.limits(topic.limits, topic=name, partitions=topic.partitions)
             for name, topic in self._limiting.book.held()
         )
         return GateLimits(Rates(), None, 0, tuple(topics))

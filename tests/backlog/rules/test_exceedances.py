@@ -31,7 +31,10 @@ def test_exceedances_are_remembered_with_beginning_end_and_peak(world: World) ->
     world.check()
     (exceedance,) = world.view().history
     assert exceedance.peak == 9 * 1024
-    assert (exceedance.began_ms, exceedance.ended_ms) == (START_MS + 10_000, START_MS + 30_000)
+    assert (exceedance.began_at_ms, exceedance.ended_at_ms) == (
+        START_MS + 10_000,
+        START_MS + 30_000,
+    )
 
 
 def test_both_quotas_of_a_topic_have_exceedances_of_their_own(world: World) -> None:
@@ -45,12 +48,12 @@ def test_both_quotas_of_a_topic_have_exceedances_of_their_own(world: World) -> N
     world.check()
     world.check()
     size, age = world.view().history
-    assert (size.quota_type, size.limit, size.ended_ms) == (
+    assert (size.quota_type, size.limit, size.ended_at_ms) == (
         QuotaType.SIZE,
         1024,
         START_MS + 40_000,
     )
-    assert (age.quota_type, age.limit, age.ended_ms) == (QuotaType.TIME, 6, None)
+    assert (age.quota_type, age.limit, age.ended_at_ms) == (QuotaType.TIME, 6, None)
 
 
 def test_the_history_of_a_topic_is_bounded(world: World) -> None:

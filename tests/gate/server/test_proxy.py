@@ -17,7 +17,6 @@ from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClas
 from coordinator.core.topics import TopicName
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.tls import TlsFiles
-from coordinator.insight.model.gate_views import TopicLimitView
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, TOPIC, Story
 from tests.gate.gates import gate_to
@@ -486,8 +485,12 @@ async def test_the_gate_tells_its_own_limits_and_what_they_held() -> None:
         (held,) = here.gate.holds()
 
         assert limits.broker == Rates(publish_bytes=10**6)
-        assert (limits.subscribe_rate, limits.subscribe_period_s) == (5, 30)
-        parts: dict[int, Rates] = {1: Rates(publish_messages=2)}
-        assert limits.topics == (TopicLimitView(TOPIC, Rates(publish_messages=7), 4, parts),)
+        assert (limits.subscribe_rate_per_consumer, limits.subscribe_rate_period_s) == (5, 30)
+        (of_topic,) = limits.topics
+        assert (of_topic.topic, of_topic.partitions) == (TOPIC, 4)
+        assert of_topic.rates == Rates(publish_messages=7)
+        assert {part.partition: part.rates for part in of_topic.parts} == {
+            1: Rates(publish_messages=2)
+        }
         assert (held.scope, held.name, sum(held.counts)) == ("topic limit", TOPIC, 1)
         assert held.held_ns > 100 * MILLISECOND_NS

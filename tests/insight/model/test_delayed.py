@@ -10,25 +10,25 @@ TOPIC = "persistent://shop/orders/later"
 
 def test_messages_that_wait_for_their_time_give_no_cause_for_a_warning() -> None:
     """This holds for every group that they count against."""
-    assert DelayedTopic(TOPIC, 1_000, 0).warnings == ()
+    assert DelayedTopic(TOPIC, 1_000, 0).warned().warnings == ()
 
 
 def test_messages_that_were_due_when_they_were_published_are_warned_of() -> None:
     """With their number, and what the client should do."""
-    (warning,) = DelayedTopic(TOPIC, 1_200, 300).warnings
+    (warning,) = DelayedTopic(TOPIC, 1_200, 300).warned().warnings
     assert warning.startswith(f"300 of 1,200 delayed messages to {TOPIC} were due")
     assert "leave deliverAfter and deliverAt out" in warning
 
 
 def test_subscriptions_that_do_not_wait_are_named() -> None:
     """They get the messages at once."""
-    (warning,) = DelayedTopic(TOPIC, 1, 0, ("audit", "billing")).warnings
+    (warning,) = DelayedTopic(TOPIC, 1, 0, ("audit", "billing")).warned().warnings
     assert warning.startswith(f"audit, billing of {TOPIC}: Exclusive and Failover")
 
 
 def test_a_topic_that_is_not_persistent_has_one_warning() -> None:
     """One warning says it all."""
-    (warning,) = DelayedTopic(f"non-{TOPIC}", 7, 7, ("audit",)).warnings
+    (warning,) = DelayedTopic(f"non-{TOPIC}", 7, 7, ("audit",)).warned().warnings
     assert "is not persistent, so its 7 delayed messages were delivered at once" in warning
 
 

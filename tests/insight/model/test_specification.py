@@ -45,11 +45,11 @@ def test_above_four_fifths_more_is_advised() -> None:
     limits = Specification(20_000, None).limits()
     assert advice(limits, Rates(publish_messages=8_000)) == ()
     (found,) = advice(limits, Rates(publish_messages=9_000, dispatch_messages=100))
-    assert found == Advice(Dimension.PUBLISH_MESSAGES, 9_000, 10_000, 22_500)
-    assert found.sentence == (
+    sentence = (
         "Production uses 90 % of its 10,000 messages/s: with a specification of 22,500 messages/s "
         "at the same ratio it would use 80%."
     )
+    assert found == Advice(Dimension.PUBLISH_MESSAGES, 9_000, 10_000, 22_500, sentence)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Dimension, Rates
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
-from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.rate_policy import NO_RATE, PolicyRate
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.views import NativeState
@@ -24,10 +23,8 @@ def state(*, behind_gate: bool = False) -> NativeState:
         steering.set_record(name, record)
     steering.set_limits("g", Rates(publish_messages=1_500))
     steering.decide(S)
-    health = TopicHealth(True, "", 1, 0)
-    return NativeState(
-        steering.own_url, 2, "", 0, behind_gate, health, 1, 0.5, steering.views(), 0, ()
-    )
+    path = "gate+native" if behind_gate else "native"
+    return NativeState(path, steering.own_url, interval_s=2, groups=steering.views())
 
 
 def test_the_slack_names_the_delay_the_bucket_and_the_record() -> None:
@@ -52,8 +49,7 @@ def test_the_slack_of_a_dispatch_limit_names_the_topics_that_hold_it() -> None:
     dispatch.poll([TopicCount("t/n", "persistent://t/n/a", consumers=1)], S, S)
     dispatch.found("persistent://t/n/a", NO_RATE, PolicyRate(200), S)
     dispatch.poll([TopicCount("t/n", "persistent://t/n/a", consumers=1)], S, 2 * S)
-    health = TopicHealth(True, "", 1, 0)
-    shown = NativeState("u", 1, "", 0, False, health, 1, 0.5, steering.views(), 0, ())
+    shown = NativeState("native", "u", interval_s=1, groups=steering.views())
     assert shown.groups[0].dispatch == (200, None)
     assert "rates of 1 topics hold it" in shown.slack("g", Dimension.DISPATCH_MESSAGES)
     assert "Not held back" in shown.slack("g", Dimension.DISPATCH_BYTES)

@@ -230,7 +230,7 @@ def test_a_group_of_a_tree_has_a_record_of_the_most_that_it_may_have() -> None:
 
     native.catalogue_changed(found)
     assert NOT_NATIVE not in {each.code for each in native.state().conditions}
-    assert [view.record.messages for view in native.state().groups] == [350 + 32]
+    assert [view.record[0] for view in native.state().groups] == [350 + 32]
     native.set_attachments(Attachments({}, {"t/n": "g"}, roles={"team-*": "g"}))
     texts = [each.text for each in native.state().conditions if each.code == NOT_NATIVE]
     assert texts == ["limited, and not by brokers: role team-* of g"]

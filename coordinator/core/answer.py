@@ -2,7 +2,8 @@
 
 The form of an answer on the wire follows from its fields:
 
-* the name is the field's in camel case; ``_ns`` becomes ``Millis``, and ``_permille`` becomes ``Share``;
+* the name is the field's in camel case; ``_ns`` becomes ``Millis``, ``_s`` becomes ``Seconds``, and
+  ``_permille`` becomes ``Share``;
 * a type with a `Wire`, such as `Limit`, `Age` and `Permille`, says how its values are written; an
   enumeration is written by its value;
 * the docstring under the field describes it in the API's reference.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -46,7 +48,7 @@ UNLIMITED: Final = -1
 
 NANOS_PER_MILLI: Final = 1_000_000
 _answers: Final[dict[str, type]] = {}
-_SUFFIXES: Final = {"_ns": "_millis", "_permille": "_share"}
+_SUFFIXES: Final = {"_ns": "_millis", "_s": "_seconds", "_permille": "_share"}
 
 
 Number = int | float
@@ -192,10 +194,9 @@ def _name_on_wire(name: str) -> str:
 
 
 def _read(form: Any, told: Any) -> Any:
-    if told is None and NoneType in get_args(form):
-        return None
-    form = _without_none(form)
     parts, origin = get_args(form), get_origin(form)
+    if origin in (Union, UnionType):
+        return _read_one_of(parts, told)
     if origin is Annotated:
         return parts[1].read(_read(parts[1].form, told))
     if is_dataclass(form):
@@ -208,6 +209,17 @@ def _read(form: Any, told: Any) -> Any:
     if origin is not None:
         return origin(_read(parts[0], value) for value in _checked(list, told))
     return form(told) if issubclass(form, Enum) else _checked(form, told)
+
+
+def _read_one_of(forms: tuple[Any, ...], told: Any) -> Any:
+    """Return what was told in the first form that it has; if it has none, raise as of the last."""
+    if told is None and NoneType in forms:
+        return None
+    *others, last = (form for form in forms if form is not NoneType)
+    for form in others:
+        with suppress(KeyError, OverflowError, TypeError, ValueError):
+            return _read(form, told)
+    return _read(last, told)
 
 
 def _checked(form: Any, told: Any) -> Any:
@@ -237,7 +249,7 @@ def _written(value: Any, form: Any) -> Any:
 
 
 def _without_none(form: Any) -> Any:
-    """Return the form of a value that is present; that of a `Number` is float, which takes both."""
+    """Return the form of a value that is present, the last of several."""
     if get_origin(form) not in (Union, UnionType):
         return form
     (*_, last) = (each for each in get_args(form) if each is not NoneType)

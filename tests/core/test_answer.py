@@ -8,9 +8,7 @@ from collections.abc import Mapping
 import pytest
 from pydantic import TypeAdapter
 
-from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension, Rates, Unit
-from coordinator.insight.model.answer import (
+from coordinator.core.answer import (
     Age,
     Limit,
     Permille,
@@ -19,12 +17,14 @@ from coordinator.insight.model.answer import (
     read,
     written,
 )
+from coordinator.core.lifecycle import Degradation, Lifecycle
+from coordinator.core.model import Dimension, Rates, Unit
+from coordinator.insight.model.rates import Limits
 from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
     GroupUsageView,
     HealthView,
-    Limits,
     MemberView,
     RecordingView,
     WantView,
@@ -148,6 +148,28 @@ def test_a_whole_number_reads_as_a_fraction() -> None:
     """JSON does not tell 1 from 1.0."""
     assert read(Load, LOAD | {"ratio": 1}) == Load("b1", 1, 3, busy=True)
     assert read(Part, {"limit": 1, "usedShare": 1}) == Part(1, 1000)
+
+
+@answer
+class Told:
+    """An answer with a field of several forms, and a time in seconds."""
+
+    what: Load | Part | str | None
+    age_s: float = 0.0
+
+
+@pytest.mark.parametrize("what", [Load("b1", 0.5, 3, busy=True), Part(None, 0), "gone", None])
+def test_a_value_of_several_forms_reads_in_the_first_that_it_has(
+    what: Load | Part | str | None,
+) -> None:
+    """Forms are told apart by what they need; the last says what is wrong with a value of none."""
+    told = written(Told(what, 1.5))
+
+    assert told["ageSeconds"] == 1.5
+    assert read(Told, told) == Told(what, 1.5)
+    assert json.loads(TypeAdapter(Told).dump_json(Told(what, 1.5), by_alias=True)) == told
+    with pytest.raises(TypeError, match="int in place of str"):
+        read(Told, {"what": 7})
 
 
 LIMITS = Rates(publish_messages=1_000, dispatch_bytes=0)

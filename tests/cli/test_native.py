@@ -1,0 +1,51 @@
+"""``native show``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from coordinator.native.engine.conditions import NativeCondition
+from tests.admin_api.test_native import Steering
+from tests.admin_api.world import World, app_of
+from tests.cli.conftest import InProcess, Run
+from tests.native.engine.test_views import state
+
+NO_TOPIC = NativeCondition("topic", "entries cannot be written: gone", "let it produce there")
+
+
+def steered(world: World) -> InProcess:
+    """A sidecar that steers its broker's limiter, and cannot write at this moment."""
+    said = replace(state(), conditions=(NO_TOPIC,), limited_topics=1)
+    world.app = app_of(replace(world.backend, native=Steering(said)))
+    return InProcess(world)
+
+
+def test_entries_are_shown_with_what_keeps_them_from_being_exact(run: Run, world: World) -> None:
+    """Half of 3,000/s for two seconds, and the other half for the other broker, of which none wrote."""
+    shown = run("native", "show", carrier=steered(world))
+
+    assert shown.exit_code == 0, shown.output
+    path, group, topics, condition, fix = shown.stdout.splitlines()
+    assert path == "path native, as pulsar://a:6650"
+    assert group.startswith("g: entry 3,000 messages and 0 bytes, rest ")
+    assert topics == "1 topic with limits of their own, in force at all brokers"
+    assert (condition, fix) == (
+        "topic: entries cannot be written: gone",
+        "  -> let it produce there",
+    )
+
+
+def test_json_is_what_the_api_says(run: Run, world: World) -> None:
+    """The record as it should be, which is not limited in bytes, and parts from 0 to 1."""
+    told = json.loads(run("native", "show", "--json", carrier=steered(world)).stdout)
+
+    (group,) = told["groups"]
+    assert group["record"] == {"messages": 2_000, "bytes": -1}
+    assert group["trimShare"] == {"messages": 1.0, "bytes": 1.0}
+    assert (told["intervalSeconds"], told["conditions"][0]["code"]) == (2, "topic")
+
+
+def test_without_native_enforcement_there_is_only_the_path(run: Run) -> None:
+    """The gate holds traffic back."""
+    assert run("native", "show").stdout == "path gate, as an unknown broker\n"
