@@ -31,13 +31,15 @@ async def identified(request: Request) -> Origin:
 AnyCaller = Annotated[Origin, Depends(identified)]
 
 
-async def _super_user(caller: AnyCaller, backend: Backend) -> Origin:
+async def super_user(caller: AnyCaller, backend: Backend) -> Origin:
+    """Return a super-user; raises ApiError 403 for any other caller."""
     if not backend.access.is_super_user(caller.actor):
         raise ApiError(403, f"Role {caller.actor} is no super-user")
     return caller
 
 
-async def _tenant_admin(caller: AnyCaller, tenant: TenantName, backend: Backend) -> Origin:
+async def tenant_admin(caller: AnyCaller, tenant: TenantName, backend: Backend) -> Origin:
+    """Return a caller with rights on the path's tenant; raises ApiError 403 for any other."""
     return acting_for(tenant, caller, backend)
 
 
@@ -50,5 +52,5 @@ def acting_for(tenant: str, caller: Origin, backend: AdminBackend) -> Origin:
     return replace(caller, tenant=tenant)
 
 
-SuperUser = Annotated[Origin, Depends(_super_user)]
-TenantAdmin = Annotated[Origin, Depends(_tenant_admin)]
+SuperUser = Annotated[Origin, Depends(super_user)]
+TenantAdmin = Annotated[Origin, Depends(tenant_admin)]

@@ -1,4 +1,4 @@
-"""The common part of all routes: the backend and its loop, pages."""
+"""The common part of all routes: the backend and its loop, and the name of an operation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Annotated, Any, cast
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
@@ -67,12 +66,3 @@ def name_operation(response: Response, operation: Operation | None) -> None:
     """Name the operation of the answered change in a header, if there is one."""
     if operation is not None:
         response.headers[OPERATION_HEADER] = str(operation.id)
-
-
-def link_next(
-    request: Request, response: Response, names: list[str], limit: int, last: str, **further: str
-) -> None:
-    """Name the next page in a Link header (RFC 8288), if there are names after the last one shown."""
-    if names and names[-1] > last:
-        query = urlencode({**further, "limit": limit, "after": last})
-        response.headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'

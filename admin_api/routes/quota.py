@@ -1,27 +1,21 @@
-"""Endpoints beyond Pulsar's, by group: definitions, usage, limits in force, and their reasons.
-
-Lists come in pages by name, of at most `MAX_PAGE` groups and about `MAX_ROWS` rows (usage and limits have
-one per broker and group): they are made on the coordinator's loop, with turns for its rounds in between,
-but written as JSON in one go, which other requests wait for. Where there is more, a ``Link`` header with
-``rel="next"`` (RFC 8288) names the next page.
-"""
+"""Endpoints beyond Pulsar's, by group: definitions, usage, limits in force, and their reasons."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, TypeVar
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 
 from admin_api.backend import AdminBackend, Views
 from admin_api.changes import definitions
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import etag_of
 from admin_api.requests.names import LimitedName
-from admin_api.routes.common import Backend, coordinator_router, link_next
+from admin_api.routes.common import Backend, coordinator_router
+from admin_api.routes.pages import Page, PageOfGroups
 from coordinator.core.answer import NANOS_PER_MILLI
 from coordinator.core.model import (
     NANOS_PER_SECOND,
@@ -54,16 +48,7 @@ _DELIVERIES = {MonitoringClass.PUBLISH: "publish", MonitoringClass.DISPATCH: "de
 router = coordinator_router("/quota/v1", "quota")
 
 
-Body = TypeVar("Body")
-
-MAX_PAGE = 500
-"""Groups in one answer."""
-
-MAX_ROWS = 2_000
-"""Rows after which a page ends with its present group."""
-
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="groups in the answer, at most")]
-After = Annotated[str, Query(description="only groups whose name comes after this one")]
+Entry = TypeVar("Entry")
 
 MAX_AGE_MILLIS = 2**53
 """JavaScript's largest whole number."""
@@ -80,30 +65,22 @@ _DECISION_POLL_S = 0.005
 
 
 @router.get("/groups")
-async def list_definitions(
-    request: Request,
-    response: Response,
-    backend: Backend,
-    limit: Limit = MAX_PAGE,
-    after: After = "",
-) -> list[Definition]:
+async def list_definitions(backend: Backend, page: PageOfGroups) -> list[Definition]:
     """Return every resource group in full; in pages, see the Link header."""
     catalogue = definitions.current_catalogue(backend.views)
-    names = [name for name in sorted(catalogue.groups) if name > after]
-    page = names[:limit]
-    link_next(request, response, names, limit, page[-1] if page else after)
-    attached = AttachmentsView.by_group(catalogue.attachments, page)
+    groups = catalogue.groups
+    attached = AttachmentsView.by_group(catalogue.attachments, page.names(groups))
     children: dict[str, list[str]] = {}
-    for name, each in catalogue.groups.items():
+    for name, each in sorted(groups.items()):
         if each.group.parent:
             children.setdefault(each.group.parent, []).append(name)
-    found = []
-    for name in page:
-        below = tuple(sorted(children.get(name, ())))
-        group = catalogue.groups[name].group
-        found.append(Definition.of(group, attachments=attached[name], children=below))
-        await asyncio.sleep(0)  # rounds are closed on this loop, too
-    return found
+
+    def definition(name: str) -> tuple[Definition, int]:
+        below = tuple(children.get(name, ()))
+        found = Definition.of(groups[name].group, attachments=attached[name], children=below)
+        return found, 1
+
+    return await page.of(groups, definition)
 
 
 @router.get("/groups/{name:path}")
@@ -133,15 +110,9 @@ def _topic_group(backend: AdminBackend, name: str) -> Definition:
 
 
 @router.get("/usage")
-async def list_usage(
-    request: Request,
-    response: Response,
-    backend: Backend,
-    limit: Limit = MAX_PAGE,
-    after: After = "",
-) -> list[GroupUsageView]:
+async def list_usage(backend: Backend, page: PageOfGroups) -> list[GroupUsageView]:
     """Return the rates that every broker admits of every group; in pages, see the Link header."""
-    return await _page(request, response, backend.views, limit, after, lambda view: view.usage)
+    return await _of_all(backend, page, lambda view: view.usage)
 
 
 @router.get("/usage/{name:path}")
@@ -154,17 +125,9 @@ async def get_usage(name: LimitedName, backend: Backend) -> GroupUsageView:
 
 
 @router.get("/limits")
-async def list_limits(
-    request: Request,
-    response: Response,
-    backend: Backend,
-    limit: Limit = MAX_PAGE,
-    after: After = "",
-) -> list[GroupLimitsView]:
+async def list_limits(backend: Backend, page: PageOfGroups) -> list[GroupLimitsView]:
     """Return every group's limit for the cluster and local limits in force; in pages, as the usage."""
-    return await _page(
-        request, response, backend.views, limit, after, lambda view: view.local_limits
-    )
+    return await _of_all(backend, page, lambda view: view.local_limits)
 
 
 @router.get("/explain/{name:path}")
@@ -224,20 +187,10 @@ async def list_decisions(
 
 
 @router.get("/certificate")
-async def list_certificates(
-    request: Request,
-    response: Response,
-    backend: Backend,
-    limit: Limit = MAX_PAGE,
-    after: After = "",
-) -> list[GroupCertificatesView]:
+async def list_certificates(backend: Backend, page: PageOfGroups) -> list[GroupCertificatesView]:
     """Return the most that every group's local limits can add up to now; in pages, as the usage."""
     native = backend.native_state()
-
-    def certified(view: GroupView) -> GroupCertificatesView:
-        return _certified(backend, view.group, native)
-
-    return await _page(request, response, backend.views, limit, after, certified)
+    return await _of_all(backend, page, lambda view: _certified(backend, view.group, native))
 
 
 @router.get("/certificate/{name:path}")
@@ -258,28 +211,19 @@ def _certified(
     return GroupCertificatesView(group, tuple(map(CertificateView.of, found, slacks)))
 
 
-async def _page(
-    request: Request,
-    response: Response,
-    views: Views,
-    limit: int,
-    after: str,
-    write: Callable[[GroupView], Body],
-) -> list[Body]:
-    names = [name for name in sorted(views.defined()) if name > after]
-    page: list[Body] = []
-    rows = 0
-    for name in names[:limit]:
-        if rows >= MAX_ROWS:
-            break
-        with contextlib.suppress(UnknownGroup):  # deleted since the names were listed
-            view = views.group_view(name)
-            page.append(write(view))
-            rows += len(view.brokers)
-        after = name
-        await asyncio.sleep(0)  # rounds are closed on this loop, too
-    link_next(request, response, names, limit, after)
-    return page
+async def _of_all(
+    backend: AdminBackend, page: Page, write: Callable[[GroupView], Entry]
+) -> list[Entry]:
+    """Return a page of what is written of each group; it has a row for each broker of a group."""
+
+    def written(name: str) -> tuple[Entry, int] | None:
+        try:
+            view = backend.views.group_view(name)
+            return write(view), len(view.brokers)
+        except UnknownGroup:
+            return None  # deleted since the names were listed
+
+    return await page.of(backend.views.defined(), written)
 
 
 async def _decided(

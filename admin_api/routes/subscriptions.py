@@ -6,24 +6,14 @@ limited before they exist.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Depends, Response
-
-from admin_api.changes import definitions
 from admin_api.errors import ApiError
-from admin_api.requests.names import GroupName, NamespaceName, TenantName, decoded
-from admin_api.routes.callers import SuperUser, TenantAdmin
-from admin_api.routes.common import Backend, coordinator_router, name_operation
-from admin_api.routes.roles import attach, bare_name
+from admin_api.requests.names import NamespaceName, TenantName, decoded
+from admin_api.routes.callers import super_user, tenant_admin
+from admin_api.routes.common import coordinator_router
+from admin_api.routes.owners import add_owner_routes
 from coordinator.core.owners import TrafficOwner, cluster_owner, subscription_owner
 
 router = coordinator_router("/quota/v1", "attachments")
-
-_SUBSCRIPTION = (
-    "/subscriptions/{domain}/{tenant}/{namespace}/{topic}/{subscription:path}/resourcegroup"
-)
-_CLUSTER = "/clusters/{cluster}/replication/resourcegroup"
 
 
 async def _subscription(
@@ -43,61 +33,29 @@ async def _cluster(cluster: str) -> TrafficOwner:
         raise ApiError(400, str(error)) from error
 
 
-Subscription = Annotated[TrafficOwner, Depends(_subscription)]
-"""A subscription of a topic with all its partitions, as a path names it."""
-Cluster = Annotated[TrafficOwner, Depends(_cluster)]
-"""A remote cluster, as a path names it."""
-
-
-@router.put(_SUBSCRIPTION + "/{name}", status_code=204, response_class=Response)
-@router.post(_SUBSCRIPTION + "/{name}", status_code=204, response_class=Response)
-async def attach_subscription(
-    subscription: Subscription,
-    name: GroupName,
-    response: Response,
-    backend: Backend,
-    caller: TenantAdmin,
-) -> None:
-    """Attach a subscription to a group, whose dispatch limits hold for it, in place of any earlier."""
-    await attach(backend, subscription, name, response, caller)
-
-
-@router.get(_SUBSCRIPTION, response_class=Response)
-async def get_subscription_attachment(subscription: Subscription, backend: Backend) -> Response:
-    """Return the bare name of a subscription's group, or nothing."""
-    return bare_name(backend, subscription)
-
-
-@router.delete(_SUBSCRIPTION, status_code=204, response_class=Response)
-async def detach_subscription(
-    subscription: Subscription, response: Response, backend: Backend, caller: TenantAdmin
-) -> None:
-    """Detach a subscription; not attached is fine."""
-    name_operation(response, await definitions.detach(backend, subscription, caller))
-
-
-@router.put(_CLUSTER + "/{name}", status_code=204, response_class=Response)
-@router.post(_CLUSTER + "/{name}", status_code=204, response_class=Response)
-async def attach_replication(
-    cluster: Cluster, name: GroupName, response: Response, backend: Backend, caller: SuperUser
-) -> None:
-    """Limit replication with a remote cluster by a group, in place of any earlier one.
-
-    The publish limits hold at gates for what the cluster replicates into this one, the dispatch limits
-    natively for what it is sent.
-    """
-    await attach(backend, cluster, name, response, caller)
-
-
-@router.get(_CLUSTER, response_class=Response)
-async def get_replication_attachment(cluster: Cluster, backend: Backend) -> Response:
-    """Return the bare name of the group that limits replication with a remote cluster, or nothing."""
-    return bare_name(backend, cluster)
-
-
-@router.delete(_CLUSTER, status_code=204, response_class=Response)
-async def detach_replication(
-    cluster: Cluster, response: Response, backend: Backend, caller: SuperUser
-) -> None:
-    """Limit replication with a remote cluster no more; not attached is fine."""
-    name_operation(response, await definitions.detach(backend, cluster, caller))
+add_owner_routes(
+    router,
+    "/subscriptions/{domain}/{tenant}/{namespace}/{topic}/{subscription:path}/resourcegroup",
+    _subscription,
+    tenant_admin,
+    attaching=(
+        "Attach a subscription to a group, whose dispatch limits hold for it, in place of any earlier."
+    ),
+    reading="Return the bare name of a subscription's group, or nothing.",
+    detaching="Detach a subscription; not attached is fine.",
+)
+add_owner_routes(
+    router,
+    "/clusters/{cluster}/replication/resourcegroup",
+    _cluster,
+    super_user,
+    attaching=(
+        "Limit replication with a remote cluster by a group, in place of any earlier one.\n\n"
+        "The publish limits hold at gates for what the cluster replicates into this one, the dispatch "
+        "limits natively for what it is sent."
+    ),
+    reading=(
+        "Return the bare name of the group that limits replication with a remote cluster, or nothing."
+    ),
+    detaching="Limit replication with a remote cluster no more; not attached is fine.",
+)

@@ -19,7 +19,8 @@ from admin_api.changes import topic_limits
 from admin_api.requests.body import JsonObject
 from admin_api.requests.names import NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import Backend, coordinator_router, link_next
+from admin_api.routes.common import Backend, coordinator_router
+from admin_api.routes.pages import Page
 from admin_api.schemas.topics import DispatchRate, PublishRate, TopicRate
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
@@ -53,10 +54,9 @@ async def list_topics(
 ) -> list[TopicRatesView]:
     """Return every topic with limits of its own; in pages by name, see the Link header."""
     known = backend.topic_limits.known()
-    names = [name for name in sorted(known) if name > after]
-    page = names[:limit]
-    link_next(request, response, names, limit, page[-1] if page else after)
-    return [TopicRatesView.limits(known[name].limits, topic=name) for name in page]
+    return await Page(request, response, limit, after).of(
+        known, lambda name: (TopicRatesView.limits(known[name].limits, topic=name), 1)
+    )
 
 
 def _add_routes(path: str, rate: type[TopicRate]) -> None:
@@ -78,11 +78,15 @@ def _add_routes(path: str, rate: type[TopicRate]) -> None:
     ) -> None:
         """Set these limits of a topic, for all its partitions together; -1 is not limited."""
         wanted = rate.parse(content)
-        await topic_limits.change(backend, topic, wanted.applied_to, rate.dimensions(), caller)
+        await topic_limits.change(
+            backend, topic, wanted.applied_to, tuple(rate.rates.values()), caller
+        )
 
     async def remove(topic: Topic, backend: Backend, caller: TenantAdmin) -> None:
         """Remove these limits of a topic."""
-        await topic_limits.change(backend, topic, rate().applied_to, rate.dimensions(), caller)
+        await topic_limits.change(
+            backend, topic, rate().applied_to, tuple(rate.rates.values()), caller
+        )
 
     silent = partial(router.api_route, path, status_code=204, response_class=Response)
     router.get(path, responses={200: {"model": rate}, 204: {}})(read)

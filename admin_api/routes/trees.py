@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Query
 
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.names import GroupName
-from admin_api.routes.common import Backend, coordinator_router, link_next
-from admin_api.routes.quota import MAX_PAGE, MAX_ROWS, After, Limit
+from admin_api.routes.common import Backend, coordinator_router
+from admin_api.routes.pages import PageOfGroups
 from coordinator.core.model import Dimension
 from coordinator.insight.model.trees import TreeView
 
@@ -21,27 +20,15 @@ Of = Annotated[Dimension, Query()]
 
 @router.get("/trees")
 async def list_trees(
-    request: Request,
-    response: Response,
-    backend: Backend,
-    dimension: Of = Dimension.PUBLISH_MESSAGES,
-    limit: Limit = MAX_PAGE,
-    after: After = "",
+    backend: Backend, page: PageOfGroups, dimension: Of = Dimension.PUBLISH_MESSAGES
 ) -> list[TreeView]:
     """Return every tree of groups in one dimension, by the name of its root; in pages, as the usage."""
-    names = [name for name in backend.views.roots() if name > after]
-    page: list[TreeView] = []
-    rows = 0
-    for name in names[:limit]:
-        if rows >= MAX_ROWS:
-            break
-        if (found := backend.views.tree(name, dimension)) is not None:
-            page.append(found)
-            rows += len(found.groups)
-        after = name
-        await asyncio.sleep(0)  # rounds are closed on this loop, too
-    link_next(request, response, names, limit, after, dimension=dimension.value)
-    return page
+
+    def tree(name: str) -> tuple[TreeView, int] | None:
+        found = backend.views.tree(name, dimension)
+        return None if found is None else (found, len(found.groups))
+
+    return await page.of(backend.views.roots(), tree, dimension=dimension.value)
 
 
 @router.get("/trees/{name:path}")

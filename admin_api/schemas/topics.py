@@ -6,9 +6,9 @@ body replaces both of its rates: one that is absent or null is not limited.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -33,19 +33,23 @@ def _only(expected: object, why: str) -> BeforeValidator:
 class TopicRate(RequestBody):
     """Two rates of a topic, messages and bytes per second; -1 = not limited."""
 
+    #: The dimensions of the two, by field.
+    rates: ClassVar[Mapping[str, Dimension]]
+
     @classmethod
-    @abstractmethod
     def of(cls, limits: Rates) -> Self:
         """Write these two of a topic's four rates."""
+        return cls(**{name: to_wire(limits.of(each)) for name, each in cls.rates.items()})
 
-    @classmethod
-    @abstractmethod
-    def dimensions(cls) -> tuple[Dimension, Dimension]:
-        """Return the dimensions of the two rates."""
-
-    @abstractmethod
     def applied_to(self, limits: Rates) -> Rates:
         """Return a topic's rates with these two replaced."""
+        sent = {each: getattr(self, name) for name, each in self.rates.items()}
+        return replace(
+            limits,
+            **{
+                each.field: None if rate is None else from_wire(rate) for each, rate in sent.items()
+            },
+        )
 
     @property
     def is_unlimited(self) -> bool:
@@ -56,33 +60,22 @@ class TopicRate(RequestBody):
 class PublishRate(TopicRate):
     """Pulsar's PublishRate."""
 
+    rates: ClassVar[Mapping[str, Dimension]] = {
+        "publish_throttling_rate_in_msg": Dimension.PUBLISH_MESSAGES,
+        "publish_throttling_rate_in_byte": Dimension.PUBLISH_BYTES,
+    }
+
     publish_throttling_rate_in_msg: MessageRate = Field(None, description="messages/s")
     publish_throttling_rate_in_byte: ByteRate = Field(None, description="bytes/s")
-
-    @classmethod
-    def of(cls, limits: Rates) -> Self:
-        """Write the rates of publishing."""
-        return cls(
-            publish_throttling_rate_in_msg=to_wire(limits.publish_messages),
-            publish_throttling_rate_in_byte=to_wire(limits.publish_bytes),
-        )
-
-    @classmethod
-    def dimensions(cls) -> tuple[Dimension, Dimension]:
-        """Return the dimensions of publishing."""
-        return Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES
-
-    def applied_to(self, limits: Rates) -> Rates:
-        """Replace the rates of publishing."""
-        return replace(
-            limits,
-            publish_messages=_limit(self.publish_throttling_rate_in_msg),
-            publish_bytes=_limit(self.publish_throttling_rate_in_byte),
-        )
 
 
 class DispatchRate(TopicRate):
     """Pulsar's DispatchRate, for all subscriptions of the topic together."""
+
+    rates: ClassVar[Mapping[str, Dimension]] = {
+        "dispatch_throttling_rate_in_msg": Dimension.DISPATCH_MESSAGES,
+        "dispatch_throttling_rate_in_byte": Dimension.DISPATCH_BYTES,
+    }
 
     dispatch_throttling_rate_in_msg: MessageRate = Field(None, description="messages/s")
     dispatch_throttling_rate_in_byte: ByteRate = Field(None, description="bytes/s")
@@ -92,28 +85,3 @@ class DispatchRate(TopicRate):
     rate_period_in_second: Annotated[
         int | None, _only(expected=1, why="rates here are per second")
     ] = 1
-
-    @classmethod
-    def of(cls, limits: Rates) -> Self:
-        """Write the rates of dispatching."""
-        return cls(
-            dispatch_throttling_rate_in_msg=to_wire(limits.dispatch_messages),
-            dispatch_throttling_rate_in_byte=to_wire(limits.dispatch_bytes),
-        )
-
-    @classmethod
-    def dimensions(cls) -> tuple[Dimension, Dimension]:
-        """Return the dimensions of dispatching."""
-        return Dimension.DISPATCH_MESSAGES, Dimension.DISPATCH_BYTES
-
-    def applied_to(self, limits: Rates) -> Rates:
-        """Replace the rates of dispatching."""
-        return replace(
-            limits,
-            dispatch_messages=_limit(self.dispatch_throttling_rate_in_msg),
-            dispatch_bytes=_limit(self.dispatch_throttling_rate_in_byte),
-        )
-
-
-def _limit(sent: int | None) -> int | None:
-    return None if sent is None else from_wire(sent)

@@ -90,6 +90,8 @@ def test_no_module_of_routes_is_overlooked_here() -> None:
         "callers",
         "common",
         "namespace_group",
+        "owners",
+        "pages",
     }
 
 

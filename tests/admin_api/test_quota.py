@@ -8,7 +8,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from admin_api.routes import quota
+from admin_api.routes import pages, quota
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Dimension
@@ -372,7 +372,7 @@ async def test_a_page_has_not_too_many_rows(
     client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With many brokers a page ends earlier, and never without a group."""
-    monkeypatch.setattr(quota, "MAX_ROWS", 3)
+    monkeypatch.setattr(pages, "MAX_ROWS", 3)
     world.throttle_orders()
     for name in ("a", "b", "c"):
         await client.put(f"/admin/v2/resourcegroups/{name}", json={})
