@@ -12,8 +12,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from coordinator.adapters.broker import admin as broker_admin
-from coordinator.adapters.broker import readiness
+from coordinator.adapters.broker import readiness, web_service
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, Refused
@@ -29,7 +28,7 @@ Admin = MemoryBrokerAdmin | HttpBrokerAdmin
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a broker longer than a sidecar does, for a busy machine may take that time."""
     monkeypatch.setattr(readiness, "_TIMEOUT_S", DEADLINE_S)
-    monkeypatch.setattr(broker_admin, "_REQUEST_TIMEOUT_S", DEADLINE_S)
+    monkeypatch.setattr(web_service, "_TIMEOUT_S", DEADLINE_S)
 
 
 @pytest.fixture(params=["memory", pytest.param("http", marks=pytest.mark.cluster)])

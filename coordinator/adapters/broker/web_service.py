@@ -59,7 +59,7 @@ class WebServiceClient:
         web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
         path: prefix of all requests.
         token: sent as bearer token; None sends none.
-        timeout_s: seconds for each step of a request.
+        timeout_s: seconds for each step of a request; None is five.
         transport: for tests; None is the network.
     """
 
@@ -69,13 +69,13 @@ class WebServiceClient:
         path: str = "/admin/v2",
         *,
         token: str | None = None,
-        timeout_s: float = _TIMEOUT_S,
+        timeout_s: float | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._client = httpx.AsyncClient(
             base_url=f"{web_service_url.rstrip('/')}{path}",
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
-            timeout=timeout_s,
+            timeout=_TIMEOUT_S if timeout_s is None else timeout_s,
             verify=machine_trust(web_service_url),
             transport=transport,
             trust_env=False,
