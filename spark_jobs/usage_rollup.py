@@ -163,6 +163,7 @@ def roll_up(recording: Recording, out: Path | StorePlace) -> RollUpOutcome:
         write_days(spark, by_namespace, target / "namespaces", "broker_minutes")
         if recording.rows.get("trees"):
             of_trees = tree_hours(tables["admitted"], tables["trees"])
+            of_trees = with_missing(of_trees, covered, "hour")
             of_trees = write_days(spark, of_trees, target / "trees", "broker_seconds")
             used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
         else:
