@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from spark_jobs.advice import AHEAD_DAYS
-from spark_jobs.style import STYLE
+from spark_jobs.pages import rendered
 
 _PAGE_MAX = 500
 """Groups and dimensions on the page; the JSON file has all of them."""
@@ -81,99 +80,17 @@ def _between(least: int, most: int) -> str:
 def page(cluster: str, outcome: AdviceOutcome) -> str:
     """The whole page."""
     more = len(outcome.rows) - _PAGE_MAX
-    rest = f"{more:,} more groups and dimensions are in advice.json" if more > 0 else ""
-    body = (
-        f"<h1>Limits that would have throttled for {outcome.share:.3%} of the time at most</h1>",
-        f'<p class="soft">Advice for cluster {escape(cluster)}, from what was recorded.</p>',
-        _notes([*outcome.warnings, *([rest] if rest else [])]),
-        *(_of_row(row) for row in outcome.rows[:_PAGE_MAX]),
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Advised limits: {escape(cluster)}</title><style>{STYLE}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
+    rest = [f"{more:,} more groups and dimensions are in advice.json"] * (more > 0)
+    return rendered(
+        "advice.html",
+        {"number": _number, "shown": _cell},
+        cluster=cluster,
+        share=f"{outcome.share:.3%}",
+        warnings=[*outcome.warnings, *rest],
+        rows=outcome.rows[:_PAGE_MAX],
+        ahead_days=AHEAD_DAYS,
     )
 
 
-def _of_row(row: Mapping[str, Any]) -> str:
-    seconds = row["seconds"]
-    return "".join(
-        (
-            f"<h2>{escape(row['resource_group'])} {escape(row['dimension'])}</h2>",
-            f"<p>{_sentence(row)}</p>",
-            _notes(row["cautions"]),
-            _table(
-                f"Throttled seconds of {seconds:,}, {row['allowed']:,} allowed",
-                ("limit", "seconds"),
-                (
-                    (f"{point['limit']:,}", _between(point["least"], point["most"]))
-                    for point in row["grid"]
-                ),
-            ),
-            _table(
-                "The busiest seconds, played again by the core",
-                ("limit", "throttled seconds", "of"),
-                (
-                    (f"{one['limit']:,}", f"{one['throttled']:,}", f"{one['seconds']:,}")
-                    for one in row["played"]
-                ),
-            ),
-            _table(
-                "Brokers that would feel it",
-                ("broker", "seconds", "lacking"),
-                (
-                    (one["broker"], f"{one['seconds']:,}", f"{one['lacking']:,.0f}")
-                    for one in row["brokers"]
-                ),
-            ),
-            _table(
-                "Namespaces with most of the traffic in those minutes",
-                ("namespace", "passed"),
-                ((one["name"], f"{one['passed']:,}") for one in row["namespaces"]),
-            ),
-            _table(
-                "Days (UTC)",
-                ("day", "known seconds", "limit of this day alone", "throttled seconds"),
-                (
-                    (
-                        day["day"],
-                        f"{day['seconds']:,}",
-                        _number(day["limit"]),
-                        f"{day['throttled']:,}",
-                    )
-                    for day in row["days"]
-                ),
-            ),
-        )
-    )
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    growth = row["growth"]
-    grown = f", {growth['ahead']:,} in {AHEAD_DAYS} days as it grows" if growth else ""
-    return (
-        f"In force {_number(row['in_force'], 'no limit')}; advised"
-        f" <strong>{_number(row['limit'], 'not known')}</strong>, which may be {row['low']:,} to"
-        f" {_number(row['high'], 'any')}{grown}. Next step: {_number(row['step'])}."
-    )
-
-
-def _notes(notes: Sequence[str]) -> str:
-    if not notes:
-        return ""
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f'<div class="note"><strong>Read this first</strong><ul>{items}</ul></div>'
-
-
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    if not cells:
-        return ""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return (
-        f'<h3>{escape(title)}</h3><div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{cells}</tbody></table></div>"
-    )
+def _cell(value: Any, _column: str) -> str:
+    return value if isinstance(value, str) else _number(None if value is None else round(value))

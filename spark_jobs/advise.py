@@ -19,7 +19,6 @@ which nothing can be said.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -38,10 +37,11 @@ from spark_jobs.advice import SHARE, RecordedDemand, advise, busiest_window
 from spark_jobs.advice_evidence import REPLAY_S, brokers_then, namespaces_then, played
 from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
 from spark_jobs.claims import writing
+from spark_jobs.pages import refuse_without
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.program import exit_code_of
+from spark_jobs.program import parser_of, run
 from spark_jobs.proposal import as_yaml
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
 from spark_jobs.session import computing
@@ -262,6 +262,8 @@ def produce(
     """
     if not 0 < share <= SHARE_MAX:
         raise BadShare(f"{share:%}: write a part of the time above 0 and up to {SHARE_MAX:.0%}")
+    if out is not None:
+        refuse_without("jinja2")
     place, target = place_of(directory), None if out is None else place_of(out)
     spark = session_for("pulsar-quota advise", cores, place)
     recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
@@ -270,28 +272,22 @@ def produce(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
-    parser = argparse.ArgumentParser(prog="advise", description=__doc__)
-    parser.add_argument("directory", help="what the sidecars recorded")
-    parser.add_argument("--throttled", type=float, default=100 * SHARE, help="percent of the time")
+    parser = parser_of("advise", __doc__, "where advice and groups.yaml go", out_required=False)
+    parser.add_argument(
+        "--throttled", type=_percent, default=SHARE, dest="share", help="percent of the time"
+    )
     parser.add_argument("--group", action="append", default=[], dest="groups")
     parser.add_argument(
-        "--replay", type=int, help="seconds of each group that are played; 0 is none"
+        "--replay",
+        type=int,
+        dest="replay_s",
+        help="seconds of each group that are played; 0 is none",
     )
-    parser.add_argument("--cluster", help="this cluster's files only")
-    parser.add_argument("--out", help="where advice and groups.yaml go")
-    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
+    return run(parser, arguments, produce, text, as_json)
 
-    def work() -> tuple[str, int]:
-        outcome = produce(
-            options.directory, share=options.throttled / 100, groups=options.groups,
-            replay_s=options.replay, cluster=options.cluster, out=options.out,
-            skip_unreadable=options.skip_unreadable,
-        )  # fmt: skip
-        return as_json(outcome) if options.json else text(outcome), outcome.exit_code
 
-    return exit_code_of(work, options.out)
+def _percent(text: str) -> float:
+    return float(text) / 100
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ disagree or a ``--fail-on`` condition is missed; 2 wrong use, or input of which 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import enforcement, quality, timeline, trees
 from spark_jobs import events as eventing
@@ -26,23 +25,24 @@ from spark_jobs import report_data as collecting
 from spark_jobs.buckets import bucket_peaks
 from spark_jobs.claims import writing
 from spark_jobs.figures import DEFINITIONS, event_figures
-from spark_jobs.page import page
+from spark_jobs.pages import refuse_without
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.program import exit_code_of
+from spark_jobs.program import parser_of, run
 from spark_jobs.progress import Progress
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.report_data import Peer, ReportData
 from spark_jobs.session import computing
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.targets import FigureBound, missed, parse
 
-KEPT_TABLES, _OF_TREES = 12, 2
+KEPT_TABLES, OF_TREES = 22, 2
 """That are written and read again, one after the other; and further ones where there are trees."""
 
-WRITTEN_LAST = ("clock_skew", "report_ages", "control_bytes", "recorded", "operations")
-"""Tables that no other figure needs."""
-
 PAGE, FIGURES, TEXT = "index.html", "figures.json", "summary.txt"
+PARQUET, OVERALL = "parquet", "overall"
+"""The directory of all tables, and the table of the worst of each figure."""
+PEER = "peer"
+"""The directory of the other limiter's tables."""
 
 FIGURES_VERSION = 1
 """Version of the shape of figures.json."""
@@ -51,25 +51,6 @@ SKEW_MAX_S = 0.25
 """Clocks further apart than this move a notable part of a second's messages to another second."""
 UNKNOWN_MAX = 0.05
 """With more than this part of the seconds unknown the figures are not those of the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """Every figure as a frame; the names are those of the Parquet directories. None: there is no tree."""
-
-    events: DataFrame
-    group_seconds: DataFrame
-    clock_skew: DataFrame
-    report_ages: DataFrame
-    control_bytes: DataFrame
-    recorded: DataFrame
-    gaps: DataFrame
-    operations: DataFrame
-    enforcement: DataFrame
-    escaped: DataFrame
-    buckets: DataFrame
-    broker_seconds: DataFrame
-    trees: DataFrame | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +89,7 @@ def kept_at(place: StorePlace, *, with_trees: bool = False) -> Kept:
     Spark plans a cached frame anew, with all that it was made of, in every query that it is part of. On
     110,000 rows that took more than a third of the processor time.
     """
-    progress, steps = Progress("tables", KEPT_TABLES + with_trees * _OF_TREES), count(1)
+    progress, steps = Progress("tables", KEPT_TABLES + with_trees * OF_TREES), count(1)
 
     def kept(frame: DataFrame, name: str) -> DataFrame:
         progress.reached(next(steps), name)
@@ -119,83 +100,53 @@ def kept_at(place: StorePlace, *, with_trees: bool = False) -> Kept:
     return kept
 
 
-def frames(tables: Mapping[str, DataFrame], kept: Kept, *, with_trees: bool = False) -> Frames:
-    """Every figure of the recorded tables.
+def frames(
+    tables: Mapping[str, DataFrame], kept: Kept, *, with_trees: bool = False
+) -> dict[str, DataFrame]:
+    """Every figure of the recorded tables, by the name of its Parquet directory.
 
     Args:
         tables: by name.
-        kept: keeps what several figures need.
+        kept: keeps a frame.
         with_trees: whether any tree of groups was recorded.
     """
-    limits = kept(timeline.limits_over_time(tables["configuration"]), "limits")
-    parts = kept(trees.parts_in_force(tables["trees"]), "parts") if with_trees else None
-    brokers = kept(timeline.broker_seconds(tables["admitted"], limits, parts), "broker_seconds")
-    runs = kept(eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]), "runs")
-    gaps = kept(eventing.gaps(tables["lifecycle"], runs).repartition(1), "gaps")
-    spells = kept(eventing.spells(brokers), "spells")
+    made: dict[str, DataFrame] = {}
+
+    def keep(name: str, frame: DataFrame) -> DataFrame:
+        made[name] = kept(frame, name)
+        return made[name]
+
+    reports, lifecycle = tables["reports"], tables["lifecycle"]
+    limits = keep("limits", timeline.limits_over_time(tables["configuration"]))
+    parts = keep("parts", trees.parts_in_force(tables["trees"])) if with_trees else None
+    brokers = keep("broker_seconds", timeline.broker_seconds(tables["admitted"], limits, parts))
+    runs = keep("runs", eventing.runs(lifecycle, tables["membership"], reports))
+    gaps = keep("gaps", eventing.gaps(lifecycle, runs).repartition(1))
+    spells = keep("spells", eventing.spells(brokers))
     seconds = timeline.group_seconds(brokers, eventing.gap_edges(gaps, spells))
     certified = timeline.certified_seconds(seconds, tables["certificates"])
-    certified = kept(certified, "certified_seconds")
-    groups = kept(timeline.judged_seconds(certified, brokers), "group_seconds")
-    unknown = kept(timeline.unknown_seconds(groups), "unknown_seconds")
-    signs = kept(eventing.signs(brokers), "signs")
-    periods = kept(eventing.events(signs, spells, limits, runs), "periods")
+    certified = keep("certified_seconds", certified)
+    groups = keep("group_seconds", timeline.judged_seconds(certified, brokers))
+    unknown = keep("unknown_seconds", timeline.unknown_seconds(groups))
+    signs = keep("signs", eventing.signs(brokers))
+    periods = keep("periods", eventing.events(signs, spells, limits, runs))
     figures = event_figures(groups, brokers, unknown, periods).repartition(1)
-    return Frames(
-        events=kept(figures, "events"),
-        group_seconds=groups,
-        clock_skew=quality.clock_skew(tables["reports"]),
-        report_ages=quality.report_ages(tables["reports"]),
-        control_bytes=quality.control_bytes(tables["reports"]),
-        recorded=quality.recorded(tables["lifecycle"], gaps),
-        gaps=gaps,
-        operations=quality.operations(tables["operations"]),
-        enforcement=quality.enforcement(tables["enforcement"]),
-        escaped=quality.escaped(tables["escaped"]),
-        buckets=kept(bucket_peaks(groups).repartition(1), "buckets"),
-        broker_seconds=brokers,
-        trees=kept(_of_trees(tables), "trees") if with_trees else None,
-    )
-
-
-def _of_trees(tables: Mapping[str, DataFrame]) -> DataFrame:
-    return trees.tree_totals(tables["admitted"], tables["trees"]).repartition(1)
-
-
-def collect(made: Frames) -> ReportData:
-    """The bounded part that one page shows."""
-    ordered = made.events.orderBy("resource_group", "dimension", "event")
-    events = collecting.rows(ordered, collecting.EVENTS_MAX)
-    curves, groups_left_out = collecting.curves(made.group_seconds, made.broker_seconds)
-    pairs = collecting.PAIRS_MAX
-    return ReportData(
-        events=events,
-        events_left_out=made.events.count() - len(events),
-        curves=curves,
-        groups_left_out=groups_left_out,
-        worst=collecting.worst_seconds(made.group_seconds, made.events),
-        skew=collecting.rows(made.clock_skew.orderBy("a", "b"), pairs),
-        ages=collecting.rows(made.report_ages.orderBy("receiver", "sender"), pairs),
-        control=collecting.rows(made.control_bytes.orderBy("broker"), pairs),
-        recorded=collecting.rows(made.recorded.orderBy("broker"), pairs),
-        gaps=collecting.rows(made.gaps.orderBy("from_second", "broker"), pairs),
-        operations=collecting.rows(made.operations.orderBy("accepted", "operation"), pairs),
-        enforcement=collecting.rows(made.enforcement.orderBy("broker", "path"), pairs),
-        escaped=collecting.rows(
-            made.escaped.orderBy(F.desc("bytes"), "namespace", "monitoring_class"), pairs
-        ),
-        buckets=collecting.rows(
-            made.buckets.orderBy("resource_group", "dimension", "length_s"), pairs
-        ),
-        trees=[]
-        if made.trees is None
-        else collecting.rows(
-            made.trees.where("limit is not null").orderBy(
-                "dimension", "root", "level", "resource_group"
-            ),
-            pairs,
-        ),
-    )
+    events = keep("events", figures)
+    curves = keep("curves", collecting.curves(groups))
+    keep("broker_curves", collecting.broker_curves(brokers, curves))
+    keep("worst_seconds", collecting.worst_seconds(groups, events))
+    keep("buckets", bucket_peaks(groups).repartition(1))
+    keep("clock_skew", quality.clock_skew(reports))
+    keep("report_ages", quality.report_ages(reports))
+    keep("control_bytes", quality.control_bytes(reports))
+    keep("recorded", quality.recorded(lifecycle, gaps))
+    keep("operations", quality.operations(tables["operations"]))
+    keep("enforcement", quality.enforcement(tables["enforcement"]))
+    keep("escaped", quality.escaped(tables["escaped"]))
+    if with_trees:
+        of_trees = trees.tree_totals(tables["admitted"], tables["trees"])
+        keep("trees", of_trees.repartition(1))
+    return made
 
 
 def warnings_of(recording: Recording, collected: ReportData) -> list[str]:
@@ -208,7 +159,7 @@ def warnings_of(recording: Recording, collected: ReportData) -> list[str]:
     dropped = sum(row["rows_dropped"] for row in collected.recorded)
     if dropped:
         found.append(f"{dropped:,} rows were dropped by recorders that could not write")
-    widest = max((abs(row["skew_s"]) for row in collected.skew), default=0.0)
+    widest = max((abs(row["skew_s"]) for row in collected.clock_skew), default=0.0)
     if widest > SKEW_MAX_S:
         found.append(f"the clocks of two brokers are {widest:.2f} s apart; seconds do not line up")
     known = sum(event["seconds_known"] or 0 for event in collected.events)
@@ -250,11 +201,12 @@ def make(
     spark, failure = recording.spark, f"{recording.directory}: Spark could not compute the figures"
     with writing(spark, out) as (target, store):
         with computing(spark, failure):
-            place = target / "parquet"
-            made = _made(recording, place)
-            collected = collect(made)
-            _write_parquet(made, place)
-            other = None if peer is None else _peer(peer, target / "peer")
+            collected = _collected(recording, target / PARQUET)
+            other = None if peer is None else _peer(peer, target / PEER)
+            of_all = [(recording.cluster, overall(collected.events))]
+            if other is not None:
+                of_all.append((other.cluster, overall(other.collected.events)))
+            _write_overall(spark, of_all, target / PARQUET / OVERALL)
         warnings = warnings_of(recording, collected)
         lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
         figures = {
@@ -262,6 +214,8 @@ def make(
             **_of_peer(other),
         }
         store.put(target / FIGURES, (json.dumps(figures, indent=1) + "\n").encode())
+        from spark_jobs.page import page  # noqa: PLC0415 - charts are loaded when they are drawn
+
         html = page(
             recording,
             collected,
@@ -282,14 +236,27 @@ def make(
     )
 
 
-def _made(recording: Recording, place: StorePlace) -> Frames:
+def _collected(recording: Recording, place: StorePlace) -> ReportData:
     with_trees = bool(recording.rows.get("trees"))
-    return frames(recording.tables, kept_at(place, with_trees=with_trees), with_trees=with_trees)
+    kept = kept_at(place, with_trees=with_trees)
+    return collecting.collect(frames(recording.tables, kept, with_trees=with_trees))
 
 
 def _peer(recording: Recording, place: StorePlace) -> Peer:
-    collected = collect(_made(recording, place))
+    collected = _collected(recording, place)
     return Peer(recording.cluster, collected, warnings_of(recording, collected))
+
+
+def _write_overall(
+    spark: SparkSession,
+    of_all: Sequence[tuple[str, Mapping[str, float | int | None]]],
+    place: StorePlace,
+) -> None:
+    """Write the worst of each figure over all events, a row for each cluster."""
+    figures = [(name, pa.float64()) for name in of_all[0][1]]
+    rows = [{"cluster": cluster, **worst} for cluster, worst in of_all]
+    table = pa.Table.from_pylist(rows, pa.schema([("cluster", pa.string()), *figures]))
+    spark.createDataFrame(table).coalesce(1).write.mode("overwrite").parquet(place.for_spark)
 
 
 def _of_peer(peer: Peer | None) -> Mapping[str, object]:
@@ -321,10 +288,11 @@ def produce(
 
     Raises:
         BadCondition: ``fail_on`` cannot be understood.
-        RefusedInput: no report can be made of the directory.
+        RefusedInput: no report can be made of the directory, or by this Python.
         OSError: the output cannot be written.
     """
     conditions = parse(fail_on)
+    refuse_without("jinja2", "matplotlib")
     place, target = place_of(directory), place_of(out)
     others = () if peer is None else (place_of(peer),)
     spark = session_for("pulsar-quota report", cores, place, *others)
@@ -335,31 +303,10 @@ def produce(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
-    parser = argparse.ArgumentParser(prog="convergence_report", description=__doc__)
-    parser.add_argument("directory", help="what the sidecars recorded")
-    parser.add_argument("--out", required=True, help="where the report goes")
-    parser.add_argument("--cluster", help="report on this cluster's files only")
+    parser = parser_of("convergence_report", __doc__, "where the report goes")
     parser.add_argument("--fail-on", default="", help="for example settle_s<=2,jain>=0.999")
     parser.add_argument("--peer", help="another limiter's recording, shown beside")
-    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
-    options = parser.parse_args(arguments)
-
-    def work() -> tuple[str, int]:
-        outcome = produce(
-            options.directory, options.out,
-            cluster=options.cluster, fail_on=options.fail_on, peer=options.peer,
-            skip_unreadable=options.skip_unreadable,
-        )  # fmt: skip
-        return f"{outcome.text}\n{outcome.page}", outcome.exit_code
-
-    return exit_code_of(work, options.out)
-
-
-def _write_parquet(made: Frames, directory: StorePlace) -> None:
-    """Write the tables that are not there yet; a handful of rows is one file."""
-    for name in WRITTEN_LAST:
-        frame: DataFrame = getattr(made, name)
-        frame.coalesce(1).write.mode("overwrite").parquet((directory / name).for_spark)
+    return run(parser, arguments, produce, lambda made: f"{made.text}\n{made.page}")
 
 
 def _figures(
@@ -375,8 +322,8 @@ def _figures(
         "headline": headline(collected.events),
         "overall": overall(collected.events),
         "events": collected.events,
-        "events_left_out": collected.events_left_out,
-        "worst_seconds": collected.worst,
+        "events_left_out": collected.left_out.get("events", 0),
+        "worst_seconds": collected.worst_seconds,
         "buckets": collected.buckets,
         "operations": collected.operations,
         "enforcement": {
@@ -388,9 +335,9 @@ def _figures(
         "quality": {
             "recorded": collected.recorded,
             "gaps": collected.gaps,
-            "clock_skew": collected.skew,
-            "report_ages": collected.ages,
-            "control_bytes": collected.control,
+            "clock_skew": collected.clock_skew,
+            "report_ages": collected.report_ages,
+            "control_bytes": collected.control_bytes,
         },
         "input": {
             "rows": recording.rows,

@@ -20,7 +20,6 @@ no bill can be made.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import sys
@@ -39,8 +38,8 @@ from spark_jobs.coverage import coverage, warnings_of, with_missing
 from spark_jobs.days import write_days
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.prices import PLACES, ClassPrices, PriceTable, read_prices
-from spark_jobs.program import exit_code_of
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.program import parser_of, run
+from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.session import computing
 
 REQUIRED = ("namespaces",)
@@ -211,22 +210,9 @@ def text(made: Bill) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
-    parser = argparse.ArgumentParser(prog="showback", description=__doc__)
-    parser.add_argument("directory", help="what the sidecars recorded")
+    parser = parser_of("showback", __doc__, "where usage and bill go")
     parser.add_argument("--prices", type=Path, required=True, help="the price table, TOML")
-    parser.add_argument("--out", required=True, help="where usage and bill go")
-    parser.add_argument("--cluster", help="this cluster's files only")
-    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
-    options = parser.parse_args(arguments)
-
-    def work() -> tuple[str, int]:
-        made = produce(
-            options.directory, options.prices, options.out,
-            cluster=options.cluster, skip_unreadable=options.skip_unreadable,
-        )  # fmt: skip
-        return text(made), made.exit_code
-
-    return exit_code_of(work, options.out)
+    return run(parser, arguments, produce, text)
 
 
 def _with_owners(usage: DataFrame, owners: Mapping[str, str]) -> DataFrame:

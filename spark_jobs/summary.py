@@ -101,16 +101,14 @@ def text(
     )
     shown = collected.events[:_SCREEN_EVENTS]
     lines += [form.format(*_cells(event)) for event in shown]
-    more = len(collected.events) - len(shown) + collected.events_left_out
+    more = len(collected.events) - len(shown) + collected.left_out.get("events", 0)
     if more:
         lines.append(f"... and {more} more events, in figures.json and index.html")
     lines += ["", *_buckets(collected.buckets), *_trees(collected.trees)]
     gaps = sum(row["gaps"] for row in collected.recorded)
     missing = sum(row["seconds_missing"] for row in collected.recorded)
-    lines += [
-        "",
-        f"{gaps} {'gap' if gaps == 1 else 'gaps'}, {missing} s not recorded; {_skew(collected.skew)}",
-    ]
+    clocks = _skew(collected.clock_skew)
+    lines += ["", f"{gaps} {'gap' if gaps == 1 else 'gaps'}, {missing} s not recorded; {clocks}"]
     lines += [f"warning: {warning}" for warning in warnings]
     lines += [f"missed: {line}" for line in missed]
     return "\n".join(lines) + "\n"

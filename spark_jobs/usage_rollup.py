@@ -12,7 +12,6 @@ nothing can be made.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,8 @@ from spark_jobs.coverage import coverage, warnings_of, with_missing
 from spark_jobs.days import write_days
 from spark_jobs.forecast import forecast
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.program import exit_code_of
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.program import parser_of, run
+from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.session import computing
 from spark_jobs.timeline import THROTTLED, limits_over_time
 from spark_jobs.trees import tree_hours
@@ -163,6 +162,7 @@ def roll_up(recording: Recording, out: Path | StorePlace) -> RollUpOutcome:
         write_days(spark, by_namespace, target / "namespaces", "broker_minutes")
         if recording.rows.get("trees"):
             of_trees = tree_hours(tables["admitted"], tables["trees"])
+            of_trees = with_missing(of_trees, covered, "hour")
             of_trees = write_days(spark, of_trees, target / "trees", "broker_seconds")
             used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
         else:
@@ -221,21 +221,7 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
-    parser = argparse.ArgumentParser(prog="usage_rollup", description=__doc__)
-    parser.add_argument("directory", help="what the sidecars recorded")
-    parser.add_argument("--out", required=True, help="where the hours go")
-    parser.add_argument("--cluster", help="this cluster's files only")
-    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
-    options = parser.parse_args(arguments)
-
-    def work() -> tuple[str, int]:
-        outcome = produce(
-            options.directory, options.out,
-            cluster=options.cluster, skip_unreadable=options.skip_unreadable,
-        )  # fmt: skip
-        return text(outcome), outcome.exit_code
-
-    return exit_code_of(work, options.out)
+    return run(parser_of("usage_rollup", __doc__, "where the hours go"), arguments, produce, text)
 
 
 if __name__ == "__main__":

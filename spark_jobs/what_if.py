@@ -14,7 +14,6 @@ Exit codes: 0 done; 1 the answer is there, but the replay differs from the recor
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,8 +39,8 @@ from coordinator.simulation.tree_replay import TreePlace, planted
 from spark_jobs.changes import BadChange, parse
 from spark_jobs.claims import writing
 from spark_jobs.places import StorePlace, place_of
-from spark_jobs.program import exit_code_of
-from spark_jobs.recording import SKIP_UNREADABLE, Recording, open_recording, session_for
+from spark_jobs.program import parser_of, run
+from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
 from spark_jobs.session import computing
@@ -199,25 +198,11 @@ def produce(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point for spark-submit."""
-    parser = argparse.ArgumentParser(prog="what_if", description=__doc__)
-    parser.add_argument("directory", help="what the sidecars recorded")
+    parser = parser_of("what_if", __doc__, "where all rows go, as Parquet", out_required=False)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     parser.add_argument("--interval", type=float, help="another report interval, in seconds")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="how much of each group")
-    parser.add_argument("--cluster", help="this cluster's files only")
-    parser.add_argument("--out", help="where all rows go, as Parquet")
-    parser.add_argument("--skip-unreadable", action="store_true", help=SKIP_UNREADABLE)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(arguments)
-
-    def work() -> tuple[str, int]:
-        outcome = produce(
-            options.directory, options.settings, cluster=options.cluster, interval=options.interval,
-            seconds=options.seconds, out=options.out, skip_unreadable=options.skip_unreadable,
-        )  # fmt: skip
-        return as_json(outcome) if options.json else text(outcome), outcome.exit_code
-
-    return exit_code_of(work, options.out)
+    return run(parser, arguments, produce, text, as_json)
 
 
 def as_json(outcome: WhatIfOutcome) -> str:

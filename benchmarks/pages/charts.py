@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 
 from benchmarks import sim
 from benchmarks.pages import rooms
-from benchmarks.pages.look import BROKERS, DASHES, LOOKS, POLICY_COLOURS, Look, legend, settings
+from benchmarks.pages.look import BROKERS, LOOKS, POLICY_COLOURS, Look, legend, settings
 from benchmarks.pages.runs import COMPARED, DELAYS, LOSSES, OURS, Json, read, summaries
 from coordinator.core.allocation.laws import ALL_LAWS, Claim, max_min
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.trials import Summary
+from spark_jobs.look import DASHES
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "figures"
 

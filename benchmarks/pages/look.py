@@ -12,9 +12,10 @@ from typing import Any, Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from spark_jobs.look import settings as shared
+
 BROKERS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#e5484d", "#8b5cf6")
 POLICY_COLOURS: Final = {"eager": "#e5484d", "balanced": "#3b82f6", "strict": "#10b981"}
-DASHES: Final = (0, (5, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +41,12 @@ LOOKS: Final = (
 def settings(look: Look) -> dict[Any, Any]:  # matplotlib spells every key out in its type
     """The settings of matplotlib."""
     return {
-        "svg.hashsalt": "pulsar-quota",
+        **shared(look.ink, look.faint, look.rule),
         "svg.fonttype": "path",
         "figure.constrained_layout.use": True,
-        "savefig.transparent": True,
-        "font.family": "DejaVu Sans",
         "font.size": 9,
-        "text.color": look.ink,
-        "axes.labelcolor": look.faint,
-        "axes.titlecolor": look.ink,
         "axes.titlesize": 10,
-        "axes.edgecolor": look.rule,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
         "axes.formatter.use_mathtext": True,
-        "grid.color": look.rule,
-        "grid.linewidth": 0.6,
-        "lines.linewidth": 1.6,
-        "xtick.color": look.faint,
-        "ytick.color": look.faint,
-        "xtick.major.size": 0,
-        "ytick.major.size": 0,
-        "legend.frameon": False,
-        "legend.labelcolor": look.ink,
     }
 
 

@@ -86,7 +86,7 @@ def picture(look: Look) -> Figure:
     figure, axes = plt.subplots(figsize=(8, 6.4))
     for room, others in without_implied(of_rooms).items():
         x, y = places[room]
-        for other in others:
+        for other in sorted(others):
             to_x, to_y = places[other]
             axes.annotate(
                 "",

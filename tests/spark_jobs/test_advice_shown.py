@@ -6,8 +6,12 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+import pytest
+
 from spark_jobs.advice import RecordedDemand, advise
 from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
+from spark_jobs.pages import refuse_without
+from spark_jobs.refusals import RefusedInput
 
 SECONDS = 20_000
 HOSTILE = "<script>alert(1)</script>"
@@ -64,6 +68,13 @@ def test_names_on_the_page_are_text() -> None:
     assert "<script" not in shown
     assert shown.count("&lt;script&gt;") >= 4
     assert "<td>12,345</td>" in shown
+
+
+def test_a_page_is_refused_before_hours_of_work_where_it_cannot_be_made() -> None:
+    """The error names what is missing and how to get it."""
+    refuse_without("jinja2")
+    with pytest.raises(RefusedInput, match=r"lacks no_such_library .* pip install 'pulsar-quota"):
+        refuse_without("jinja2", "no_such_library")
 
 
 def test_a_page_of_many_groups_ends_somewhere() -> None:

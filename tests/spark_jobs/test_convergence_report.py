@@ -7,17 +7,17 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from markupsafe import escape
 from pyspark.sql import SparkSession
 
 from spark_jobs.convergence_report import (
     KEPT_TABLES,
-    WRITTEN_LAST,
+    OVERALL,
     ReportOutcome,
     broken_certificates,
     main,
@@ -183,23 +183,11 @@ def test_the_page_stands_alone(report: tuple[ReportOutcome, Path], figures: dict
     assert not re.search(r"https?://|<script|<link|@import|src=", html)
 
 
-def test_all_figures_are_parquet_too(
-    report: tuple[ReportOutcome, Path], figures: dict[str, Any]
-) -> None:
-    """The events as in figures.json, and every second of the group."""
-    events = pq.read_table(report[1] / "parquet/events").to_pylist()
-    seconds = pq.read_table(report[1] / "parquet/group_seconds").num_rows
-
-    assert sorted(event["event"] for event in events) == [1, 2, 3, 4, 5]
-    assert seconds == 100
-    assert {event["jain"] for event in events} == {event["jain"] for event in figures["events"]}
-
-
 def test_progress_counts_every_table_that_is_kept(report: tuple[ReportOutcome, Path]) -> None:
     """So it never says 12 of 11."""
     written = {path.name for path in (report[1] / "parquet").iterdir()}
 
-    assert len(written - set(WRITTEN_LAST)) == KEPT_TABLES
+    assert len(written - {OVERALL}) == KEPT_TABLES
 
 
 def test_clock_skew_is_bounded_by_reports_in_both_directions(
@@ -231,7 +219,7 @@ def test_what_may_mislead_is_warned_of(spark: SparkSession) -> None:
     collected = ReportData(
         events=[{"seconds_known": 90, "seconds_unknown": 10}],
         recorded=[{"rows_dropped": 5}, {"rows_dropped": 2}],
-        skew=[{"skew_s": -0.3}],
+        clock_skew=[{"skew_s": -0.3}],
     )
     good = replace(recording, left_out=(), rows=dict.fromkeys(SCHEMAS, 1))
 
@@ -305,6 +293,14 @@ def test_another_limiter_is_shown_beside(spark: SparkSession, tmp_path: Path) ->
     assert figures["overall"]["jain"] == min(event["jain"] for event in figures["events"])
     assert "Beside &lt;pulsar&gt;" in html
     assert html.count('role="img"') == 6
+    worst = {
+        row["cluster"]: row for row in pq.read_table(tmp_path / "out/parquet/overall").to_pylist()
+    }
+    assert worst["<pulsar>"]["jain"] == figures["peer"]["overall"]["jain"]
+    assert worst["test"] == {"cluster": "test", **figures["overall"]}
+    limits = pq.read_table(tmp_path / "out/peer/curves", columns=["limit"]).to_pylist()
+    assert {row["limit"] for row in limits} == {2000}
+    assert "<figcaption>peer/curves</figcaption>" in html
 
 
 def test_a_broken_certificate_is_missed_unasked() -> None:

@@ -26,7 +26,7 @@ def test_the_report_says_of_the_peer_what_there_is_to_say(
     peer_tables.write(a_peers_run(), place, START)
     recording = open_recording(spark, place)
     made = frames(recording.tables, kept_at(place_of(tmp_path / "kept")))
-    events = [row.asDict() for row in made.events.orderBy("event").collect()]
+    events = [row.asDict() for row in made["events"].orderBy("event").collect()]
 
     assert recording.cluster == peer_tables.CLUSTER
     assert [(event["kinds"], event["happened"] - START) for event in events] == [

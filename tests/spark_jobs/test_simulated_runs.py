@@ -70,7 +70,7 @@ def events(
     }
     found: dict[str, list[Value]] = {name: [] for name in runs}
     made = frames(tables, kept_at(place_of(tmp_path_factory.mktemp("figures"))))
-    for row in made.events.orderBy("happened").collect():
+    for row in made["events"].orderBy("happened").collect():
         found[row["resource_group"]].append(row.asDict())
     return found
 

@@ -7,11 +7,13 @@ lent again), written by the sidecars' own recorder.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Container, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
@@ -28,6 +30,7 @@ from spark_jobs.usage_rollup import roll_up, text
 from spark_jobs.what_if import ask
 from tests.simulation.tree_scenarios import LIMIT, idle_guarantee
 from tests.spark_jobs import plain
+from tests.spark_jobs.recorded import START_NS
 from tests.spark_jobs.simulated import run_recorded
 
 MESSAGES = "publishRateInMsgs"
@@ -47,12 +50,29 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hours(
     spark: SparkSession, recorded: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Mapping[str, Any]]:
-    """The written hour of every group, by name."""
-    out = tmp_path_factory.mktemp("usage")
-    outcome = roll_up(open_recording(spark, recorded), out)
+    """The written hour of every group, by name; a sidecar has lost the rows of ten seconds."""
+    place, out = tmp_path_factory.mktemp("lost") / "recorded", tmp_path_factory.mktemp("usage")
+    shutil.copytree(recorded, place)
+    _lose_seconds(min(place.glob("table=lifecycle/*/*/*.parquet")), range(20, 30))
+    outcome = roll_up(open_recording(spark, place), out)
+    assert any("lacks 10 s" in warning for warning in outcome.warnings)
     assert "shop" in text(outcome), "a parent is foretold as well"
     rows = spark.read.parquet(str(out / "trees")).where(F.col("dimension") == MESSAGES).collect()
     return {row["resource_group"]: row.asDict() for row in rows}
+
+
+def _lose_seconds(path: Path, seconds: Container[int]) -> None:
+    table = pq.ParquetFile(path).read()
+    start = START_NS // 10**9
+    kept = [
+        at is None or at.timestamp() - start not in seconds for at in table["second"].to_pylist()
+    ]
+    pq.write_table(table.filter(kept), path)
+
+
+def test_a_tree_says_what_is_missing_of_its_hour(hours: Mapping[str, Mapping[str, Any]]) -> None:
+    """As hours of groups do: seconds of all brokers, and rows that recorders dropped."""
+    assert {(row["missing_s"], row["rows_dropped"]) for row in hours.values()} == {(10, 0)}
 
 
 def test_a_parent_has_what_all_groups_below_it_admit(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 
@@ -46,9 +45,8 @@ def _of_report(spark: SparkSession) -> dict[str, DataFrame]:
         planned[name] = frame
         return _unknown(spark, frame)
 
-    made = frames({table: _table(spark, table) for table in SCHEMAS}, kept)
-    others = {each.name: getattr(made, each.name) for each in fields(made) if each.name != "trees"}
-    return planned | {name: frame for name, frame in others.items() if name not in planned}
+    frames({table: _table(spark, table) for table in SCHEMAS}, kept)
+    return planned
 
 
 def _of_rollup(spark: SparkSession) -> dict[str, DataFrame]:

@@ -116,9 +116,9 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = Path(spark_jobs.__file__).parents[1]
     path = tmp_path_factory.mktemp("zip") / "jobs.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for package in ("spark_jobs", "coordinator"):
-            for module in sorted((root / package).rglob("*.py")):
-                archive.write(module, module.relative_to(root))
+        for pattern in ("spark_jobs/*.py", "spark_jobs/templates/*", "coordinator/**/*.py"):
+            for file in sorted(root.glob(pattern)):
+                archive.write(file, file.relative_to(root))
     return path
 
 
