@@ -95,6 +95,9 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pulsar-quota-tests-") as folder:
         # Else each of some hundred processes would compile all modules anew.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        # What was installed beside Python, such as helm, is a program of the tests, too.
+        beside = str(Path(sys.executable).parent)
+        os.environ["PATH"] = os.pathsep.join((beside, os.environ.get("PATH", os.defpath)))
         parts = ON_CLUSTER if pulsar is not None else (*WITHOUT_CLUSTER, *ON_CLUSTER)
         return run(parts, Path(folder))
 

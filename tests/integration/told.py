@@ -61,14 +61,14 @@ def is_ready(world: World, name: str) -> bool:
 
 
 def wait_for_note(world: World, name: str, kind: str, text: str) -> None:
-    """Follow a sidecar's events, which begin with what has happened already, until this is one."""
+    """Follow a sidecar's events, which begin with what has happened already, until one begins so."""
     url = f"{world.sidecars.admin_url(name)}/quota/v1/events"
     deadline = time.monotonic() + 30
     with world.http.stream("GET", url) as answer:  # a silent stream has a comment every ten seconds
         for line in answer.iter_lines():
             if line.startswith("data: "):
                 note = json.loads(line.removeprefix("data: "))
-                if (note["kind"], note["text"]) == (kind, text):
+                if note["kind"] == kind and note["text"].startswith(text):
                     return
             assert time.monotonic() < deadline, f"never: {text}"
 

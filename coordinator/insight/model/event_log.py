@@ -254,11 +254,11 @@ class EventLog:
         was = "" if before is state.lifecycle else f", before {before.value}"
         why = "; ".join(degradation.value for degradation in self._degradations)
         text = f"{own} is {state.lifecycle.value}{was}"
-        kind = EventKind.STATE
+        kind = EventKind.RECOVERED
         if {*self._degradations} - {*had}:
             kind = EventKind.DEGRADATION
-        elif {*had} - {*self._degradations}:
-            kind = EventKind.RECOVERED
+        elif before is not state.lifecycle:
+            kind = EventKind.STATE
         self.kept.keep(now_ns, f"{text}: {why}." if why else f"{text}.", None, {}, kind, own)
 
     def _keep_of(
