@@ -31,7 +31,6 @@ from deploy.local.programs import Programs
 from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
-from deploy.local.waiting import wait_until
 
 TENANT = "chaos"
 LIMIT = 600
@@ -239,9 +238,12 @@ class Testbed:
         self.sidecars.limit(self.group, body)
         self.sidecars.attach(self._namespace, self.group)
         if self.path == NATIVE:
-            path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
-            url = f"{self.cluster.web_url()}{path}"
-            wait_until(lambda: self.group in rest.request("GET", url), "Pulsar has no attachment")
+            self._insist(self._see_attachment_in_pulsar)
+
+    def _see_attachment_in_pulsar(self) -> None:
+        path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
+        if self.group not in rest.request("GET", f"{self.cluster.web_url()}{path}"):
+            raise LocalClusterError("Pulsar does not know the attachment.")
 
     def _start_clients(self) -> None:
         topics = [word for topic in self.topic_of.values() for word in ("--topic", topic)]
