@@ -67,25 +67,20 @@ class Surroundings(Protocol):
 
     def publish(self, host: Host, report: UsageReport) -> None:
         """Put a report on the bus."""
-        ...
 
     def limit_changed(
         self, host: Host, group: str, dimension: Dimension, before: int, after: int
     ) -> None:
         """A local limit in force changed, per second; 0 is also "none yet" and "gone"."""
-        ...
 
     def passed(self, host: Host, key: TrafficKey, load: Load, admitted: int) -> None:
         """A step of a group's traffic is over; `admitted` messages passed."""
-        ...
 
     def handled(self, host: Host, event: Event, instructions: Sequence[Instruction]) -> None:
         """The core has handled an event and said what is to be done, which has been done."""
-        ...
 
     def failed(self, host: Host, event: Event, error: Exception) -> None:
         """The core raised; does not return normally."""
-        ...
 
 
 class Host:

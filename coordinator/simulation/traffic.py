@@ -32,16 +32,13 @@ class Source(Protocol):
     @property
     def message_bytes(self) -> int:
         """The size of each message, in bytes."""
-        ...
 
     @property
     def topics(self) -> int:
         """The number of topics that the clients are connected to, when they are."""
-        ...
 
     def rate(self, now_ns: int) -> int | None:
         """Messages or bytes per second; None when no client is connected."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

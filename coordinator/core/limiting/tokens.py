@@ -18,28 +18,22 @@ class Tokens(Protocol):
     @property
     def rate(self) -> Rate:
         """Return the rate, in tokens per second."""
-        ...
 
     @property
     def capacity(self) -> int:
         """Return the most tokens that can be there at once."""
-        ...
 
     def balance(self, now_ns: int) -> int:
         """Return the present tokens; negative is debt."""
-        ...
 
     def consume(self, tokens: int, now_ns: int) -> None:
         """Take tokens, whether they are there or not."""
-        ...
 
     def wait_ns(self, tokens: int, now_ns: int) -> int | None:
         """Return the time until there are ``min(tokens, capacity)``; 0 is now, None is never."""
-        ...
 
     def set_rate(self, rate: Rate, capacity: int, now_ns: int) -> None:
         """Change the rate, and the capacity where there is one."""
-        ...
 
 
 MakeTokens = Callable[[Rate, int, int], Tokens]

@@ -66,19 +66,15 @@ class ConnectionAudit(Protocol):
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
         """Record the first refusal of this reason on the connection."""
-        ...
 
     def exempted(self, producer: ProducerCommand) -> None:
         """Record a producer of geo-replication, which has no limit."""
-        ...
 
     def migrated(self, url: str) -> None:
         """Record an address of another cluster to which the broker sends the client."""
-        ...
 
     def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """Record what took a limit in advance."""
-        ...
 
 
 class NoAudit:

@@ -53,31 +53,24 @@ class Limiter(Protocol):
     @property
     def patience_ns(self) -> int | None:
         """The time for which a waiter is held before it gives up; None is until it passes."""
-        ...
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
         """Return whether these messages and bytes may pass now."""
-        ...
 
     def consume(self, messages: int, size: int) -> None:
         """Take the tokens of messages that were admitted."""
-        ...
 
     def span_ns(self, messages: int, size: int) -> int:
         """Return the time, in nanoseconds, for which these messages and bytes take up the limit."""
-        ...
 
     def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
         """Return whether messages, and whether bytes, have the longest wait."""
-        ...
 
     def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """Return the time until these may pass if nothing else does; None is never."""
-        ...
 
     def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """Return the time until the next wake-up when others were served before; None is never."""
-        ...
 
 
 class Waiter(Protocol):
@@ -93,43 +86,34 @@ class Waiter(Protocol):
     @property
     def client(self) -> ClientTurns:
         """The client whose turns it shares."""
-        ...
 
     @property
     def needed(self) -> Sequence[Limiter]:
         """The limiters that must admit its first held frame or permits."""
-        ...
 
     def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
         """Wait for this limiter from now on, or for none."""
-        ...
 
     def next_cost(self) -> tuple[int, int]:
         """Return the messages and bytes of its first held frame or permits."""
-        ...
 
     @property
     def passes_next(self) -> bool:
         """Whether the next release lets something pass, and is no instalment."""
-        ...
 
     @property
     def gives_up_ns(self) -> int | None:
         """The time at which its first held frame is overdue; None is never."""
-        ...
 
     def give_up(self, now_ns: int) -> None:
         """Refuse what is overdue, now or as soon as that can be."""
-        ...
 
     @property
     def held_since_ns(self) -> int:
         """The time since which its first frame or permits are held."""
-        ...
 
     def release(self) -> bool:
         """Release the first held frame or permits; tell whether more are held."""
-        ...
 
 
 class AdmissionQueue:

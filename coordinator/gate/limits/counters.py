@@ -29,7 +29,6 @@ class GateListener(Protocol):
         self, group: str, monitoring_class: MonitoringClass, count: int
     ) -> None:
         """Take the news that a group's first participant appeared here, or that its last one left."""
-        ...
 
 
 class NoListener:

@@ -25,11 +25,9 @@ class Patient(Protocol):
     @property
     def gives_up_ns(self) -> int | None:
         """The time at which its first message is overdue; None is never."""
-        ...
 
     def give_up(self, now_ns: int) -> None:
         """Refuse what is overdue, now or as soon as that can be."""
-        ...
 
 
 class OverdueWaiters:

@@ -33,7 +33,6 @@ class Clocked(Protocol):
 
     def span_ns(self, messages: int, size: int) -> int:
         """Return the time, in nanoseconds, for which these messages and bytes take up the limit."""
-        ...
 
 
 class ClientTurns:
@@ -87,7 +86,6 @@ class Waiting(Protocol):
     @property
     def client(self) -> ClientTurns:
         """The client whose turns it shares."""
-        ...
 
 
 W = TypeVar("W", bound=Waiting)

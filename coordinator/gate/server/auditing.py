@@ -15,19 +15,15 @@ class AuditHost(Protocol):
 
     def refused(self, peer: str, reason: RefusalReason, detail: str) -> None:
         """Take the first refusal of this reason on the client's connection."""
-        ...
 
     def exempted(self, peer: str, producer: ProducerCommand) -> None:
         """Take the news that a producer of geo-replication is not limited."""
-        ...
 
     def migrated(self, peer: str, url: str) -> None:
         """Take the news that the broker sends a client to another cluster."""
-        ...
 
     def indebted(self, limiter: MeteredLimiter, debtor: Debtor, owed_ns: int) -> None:
         """Take the news that a client took a limit in advance."""
-        ...
 
 
 class ClientAudit:

@@ -61,59 +61,46 @@ class ConnectionHost(AuditHost, Protocol):
     @property
     def now_ns(self) -> Callable[[], int]:
         """Return the time."""
-        ...
 
     @property
     def deadlines(self) -> Deadlines[Connection]:
         """The deadlines of all connections."""
-        ...
 
     @property
     def turns(self) -> Turns:
         """The turns of all connections."""
-        ...
 
     @property
     def refused_clients(self) -> RefusedClients:
         """The clients that sent a malformed frame."""
-        ...
 
     @property
     def silent_s(self) -> float:
         """The time without an acknowledgement after which the system closes a connection."""
-        ...
 
     def new_session(self, released: Callable[[], None], audit: ConnectionAudit) -> Session:
         """Return the engine of a new connection."""
-        ...
 
     def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:
         """Return the PROXY header that the broker gets before a client's own bytes."""
-        ...
 
     def opened(self, connection: Connection) -> None:
         """Take the news that a client connected."""
-        ...
 
     def dial_broker(self, connection: Connection) -> None:
         """Take the news that a client's first command is complete: dial the broker."""
-        ...
 
     def closed(self, connection: Connection) -> None:
         """Take the news that the client is gone or refused; the broker may need its last bytes."""
-        ...
 
     def ended(self, connection: Connection) -> None:
         """Take the news that both sides of the connection are closed."""
-        ...
 
     def malformed(self, side: str, peer: str, error: MalformedFrame) -> None:
         """Count a malformed frame of one side."""
-        ...
 
     def handled(self) -> None:
         """Look for traffic that passed, and for producers or consumers that wait, after a read."""
-        ...
 
 
 class Connection(Visitor):

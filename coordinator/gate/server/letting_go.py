@@ -22,11 +22,9 @@ class Loop(Protocol):
 
     def time(self) -> float:
         """Return the time in seconds."""
-        ...
 
     def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function at a time."""
-        ...
 
 
 class RefusedClients:

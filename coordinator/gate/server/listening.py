@@ -58,19 +58,15 @@ class Doorkeeper(Protocol):
 
     def admits(self, address: Address) -> CloseReason | None:
         """Count one more client; return the reason if there is no room for it."""
-        ...
 
     def accept(self, address: Address) -> Visitor:
         """Return the connection of a client that was admitted."""
-        ...
 
     def turned_away(self, reason: CloseReason, address: Address | None, detail: str = "") -> None:
         """Count a client that was not admitted."""
-        ...
 
     def handshake_failed(self, address: Address, error: OSError | None) -> None:
         """Take the news that an admitted client failed in its TLS handshake, or left before it."""
-        ...
 
 
 class Entrance:

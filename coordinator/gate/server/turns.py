@@ -48,11 +48,9 @@ class TurnTaker(Protocol):
     @property
     def waiting_bytes(self) -> int:
         """The bytes that wait to be decided."""
-        ...
 
     def take_turn(self) -> None:
         """Decide a turn of the bytes that wait; ask for another one if that was not all."""
-        ...
 
 
 class Turns:

@@ -57,7 +57,6 @@ class EntryTopic(Protocol):
 
     def watch(self, listener: Callable[[Statement], None]) -> None:
         """Call the listener with every message, the own ones included."""
-        ...
 
     def write(
         self,
@@ -75,11 +74,9 @@ class EntryTopic(Protocol):
             done: called with whether it was taken.
             stands_in: whether it is not the writer's own broker.
         """
-        ...
 
     def health(self) -> TopicHealth:
         """Return the state of the topic."""
-        ...
 
 
 class NativeAdmin(Protocol):
@@ -90,35 +87,27 @@ class NativeAdmin(Protocol):
 
     async def facts(self) -> BrokerFacts:
         """Return the broker's facts about its own configuration."""
-        ...
 
     async def record(self, group: str) -> Record | None:
         """Return a resource group's publish limits in Pulsar; None if there is no such group."""
-        ...
 
     async def set_record(self, group: str, record: Record) -> None:
         """Write a resource group's publish limits, or create it."""
-        ...
 
     async def remove_record(self, group: str) -> None:
         """Remove a resource group that has no attachments."""
-        ...
 
     async def group_of(self, namespace: str) -> str | None:
         """Return a namespace's resource group in Pulsar, empty is none; None: no such namespace."""
-        ...
 
     async def attach(self, namespace: str, group: str) -> None:
         """Attach a namespace to a resource group in Pulsar; an empty one detaches it."""
-        ...
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
         """Return a tenant's namespaces, as ``tenant/namespace``; of an unknown tenant, none."""
-        ...
 
     async def tenants(self) -> Sequence[str]:
         """Return all tenants."""
-        ...
 
 
 class OwnerRates(Protocol):
@@ -137,30 +126,24 @@ class OwnerRates(Protocol):
 
     async def rate(self, owner: str) -> str:
         """Return an owner's own rate; empty is none."""
-        ...
 
     async def set_rate(self, owner: str, body: str) -> None:
         """Set an owner's rate, or remove it."""
-        ...
 
     async def kept(self, owner: str) -> str | None:
         """Return the text that is kept beside an owner; None is none."""
-        ...
 
     async def keep(self, owner: str, text: str | None) -> None:
         """Keep a text beside an owner, or remove it."""
-        ...
 
     async def default(self, owner: str) -> str:
         """Return the rate that operators have set for all owners of its kind in one place.
 
         Of a subscription that is its topic, of replication the namespace; of others there is none.
         """
-        ...
 
     async def partitions(self, owner: str) -> int:
         """Return how many partitions an owner's topic has; 0 if it is not partitioned."""
-        ...
 
 
 class RatePolicies(OwnerRates, Protocol):
@@ -168,11 +151,9 @@ class RatePolicies(OwnerRates, Protocol):
 
     async def subscriptions(self, topic: str) -> Sequence[str]:
         """Return the subscriptions of a topic that something is kept of."""
-        ...
 
     async def topics(self, namespace: str) -> Sequence[str]:
         """Return a namespace's topics that can have a rate; of a partitioned one its name alone."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +179,6 @@ class BrokerCounters(Protocol):
 
     async def read(self) -> CounterReading:
         """Return the present counters. Raises BrokerUnreachable, Refused."""
-        ...
 
 
 class OwnerCounters(Protocol):
@@ -217,4 +197,3 @@ class OwnerCounters(Protocol):
             BrokerUnreachable: the broker does not answer.
             Refused: it does not allow it.
         """
-        ...

@@ -38,7 +38,6 @@ class Listener(Protocol):
         self, group: str, monitoring_class: MonitoringClass, participants: int
     ) -> None:
         """Take the news that a group's first participant appeared here, or that its last one left."""
-        ...
 
 
 class Polling:
