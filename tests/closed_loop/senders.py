@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import count, takewhile
 
-from coordinator.gate.limits.admission import AdmissionQueue, Limiter
+from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.metering import MeteredLimiter
 from coordinator.gate.limits.service_order import ClientTurns
 
 SECOND_NS = 1_000_000_000
@@ -71,8 +72,8 @@ class Sender:
         # What the queue asks of a waiter.
         self.client = ClientTurns()
         self.turn = (0, 0)
-        self.served_until_ns: dict[Limiter, int] = {}
-        self.waits_for: Limiter | None = None
+        self.served_until_ns: dict[MeteredLimiter, int] = {}
+        self.waits_for: MeteredLimiter | None = None
         self.needed: tuple[PublishLimiter, ...] = ()
 
     def send(self, queue: AdmissionQueue, now_ns: int) -> None:
@@ -98,7 +99,7 @@ class Sender:
         """It is so late now."""
         self._now_ns = now_ns
 
-    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+    def wait_for(self, limiter: MeteredLimiter | None, now_ns: int) -> None:
         """Wait for this limiter from now on, or for none."""
         self._now_ns = now_ns
         self.waits_for = limiter

@@ -18,7 +18,7 @@ from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.identity import NO_IDENTITIES, IdentityRules
 from coordinator.gate.engine.replication import ReplicationPeers
-from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
+from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, ConnectionAudit, Session
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
@@ -61,7 +61,7 @@ class Story:
         self.participants.append((group, monitoring_class, count))
 
 
-class Client:
+class Client(ConnectionAudit):
     """One connection: what is sent and received, as whole frames."""
 
     def __init__(

@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, Generic, TypeVar
 
-from coordinator.gate.limits.admission import Limiter
 from coordinator.gate.limits.group import Group
+from coordinator.gate.limits.metering import MeteredLimiter
 from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter
 from coordinator.gate.limits.service_order import ClientTurns, Turn
 
@@ -20,7 +20,7 @@ HELD_FRAME_OVERHEAD: Final = 276
 """Memory of a held frame beside its bytes: a bytes object, two tuples, their numbers and a place in the
 queue (CPython 3.11 to 3.13, 64 bits; tests/gate/engine/test_held_memory.py measures it)."""
 
-OwnLimiter = TypeVar("OwnLimiter", bound=Limiter)
+OwnLimiter = TypeVar("OwnLimiter", bound=MeteredLimiter)
 """The limiter of this kind of participant."""
 
 
@@ -47,8 +47,8 @@ class Participant(ABC, Generic[OwnLimiter]):
         self.namespace = NOWHERE
         #: The admission queue keeps these; see ``Waiter``.
         self.turn: Turn = (0, 0)
-        self.served_until_ns: dict[Limiter, int] = {}
-        self.waits_for: Limiter | None = None
+        self.served_until_ns: dict[MeteredLimiter, int] = {}
+        self.waits_for: MeteredLimiter | None = None
 
     @property
     def needed(self) -> tuple[OwnLimiter, ...]:
@@ -86,7 +86,7 @@ class Participant(ABC, Generic[OwnLimiter]):
         self.namespace = namespace
         namespace.joined(1)
 
-    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+    def wait_for(self, limiter: MeteredLimiter | None, now_ns: int) -> None:
         """Wait for this limiter from now on, or for none."""
         if limiter is None and self.waits_for is not None:
             self.namespace.go_on(now_ns)

@@ -17,7 +17,7 @@ frames:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from coordinator.core.addresses import AddressMap
 from coordinator.gate.engine.addresses import AddressBook, BrokerAddresses
@@ -61,8 +61,8 @@ NO_PEERS: Final = ReplicationPeers()
 """No client replicates into this cluster."""
 
 
-class ConnectionAudit(Protocol):
-    """Records refusals, exemptions and migrations on a connection."""
+class ConnectionAudit:
+    """Records refusals, exemptions and migrations on a connection; this one records nothing."""
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
         """Record the first refusal of this reason on the connection."""
@@ -75,22 +75,6 @@ class ConnectionAudit(Protocol):
 
     def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
         """Record what took a limit in advance."""
-
-
-class NoAudit:
-    """Records nothing."""
-
-    def refused(self, reason: RefusalReason, detail: str) -> None:
-        """See `ConnectionAudit`."""
-
-    def exempted(self, producer: ProducerCommand) -> None:
-        """See `ConnectionAudit`."""
-
-    def migrated(self, url: str) -> None:
-        """See `ConnectionAudit`."""
-
-    def indebted(self, limiter: MeteredLimiter, advance: Advance) -> None:
-        """See `ConnectionAudit`."""
 
 
 class Session:
@@ -132,7 +116,7 @@ class Session:
     ) -> None:
         self._counters = counters
         self._replication = replication
-        self._audit = audit or NoAudit()
+        self._audit = audit or ConnectionAudit()
         delays = groups.delayed is not None
         refusals = Refusals(counters.refusals, self._audit.refused)
         self._holding = HoldBuffer(

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.engine.participants import Participants
-from coordinator.gate.limits.admission import AdmissionQueue, Limiter
+from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
-from coordinator.gate.limits.metering import instalment_of
+from coordinator.gate.limits.metering import MeteredLimiter, instalment_of
 from coordinator.gate.limits.service_order import ClientTurns, Turn
 from coordinator.gate.protocol.contents import Content, Storing
 
@@ -89,8 +89,8 @@ class StoringCommands:
         self._unanswered: dict[int, _Command] = {}
         #: The admission queue keeps these; see ``Waiter``.
         self.turn: Turn = (0, 0)
-        self.served_until_ns: dict[Limiter, int] = {}
-        self.waits_for: Limiter | None = None
+        self.served_until_ns: dict[MeteredLimiter, int] = {}
+        self.waits_for: MeteredLimiter | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -170,7 +170,7 @@ class StoringCommands:
     def give_up(self, now_ns: int) -> None:
         """Do nothing: a request waits until it passes."""
 
-    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:  # noqa: ARG002 - of the queue
+    def wait_for(self, limiter: MeteredLimiter | None, now_ns: int) -> None:  # noqa: ARG002 - of the queue
         """Wait for this limiter from now on, or for none; it is a participant of the groups meanwhile."""
         self.waits_for = limiter
         before, self._joined = self._joined, () if limiter is None else self._limiters

@@ -31,46 +31,10 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from coordinator.core.owners import ANONYMOUS
-from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.limiter import PublishLimiter
-from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
+from coordinator.gate.limits.metering import WAKE_INTERVAL_NS, MeteredLimiter
 from coordinator.gate.limits.overdue import OverdueWaiters
 from coordinator.gate.limits.service_order import ClientTurns, ServiceOrder, Turn
-from coordinator.gate.limits.throttle import ThrottleReason
-
-
-class Limiter(Protocol):
-    """Admits messages and permits: the publish limiter of a group, or its dispatch limiter."""
-
-    counter: TrafficCounter
-    reason: ThrottleReason
-    #: Kept by the queue: whether a waiter exists, the turn that was served last, and the time since
-    #: which the limiter has no waiter.
-    contended: bool
-    service_ns: int
-    idle_since_ns: int
-
-    @property
-    def patience_ns(self) -> int | None:
-        """The time for which a waiter is held before it gives up; None is until it passes."""
-
-    def admits(self, messages: int, size: int, now_ns: int) -> bool:
-        """Return whether these messages and bytes may pass now."""
-
-    def consume(self, messages: int, size: int) -> None:
-        """Take the tokens of messages that were admitted."""
-
-    def span_ns(self, messages: int, size: int) -> int:
-        """Return the time, in nanoseconds, for which these messages and bytes take up the limit."""
-
-    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
-        """Return whether messages, and whether bytes, have the longest wait."""
-
-    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
-        """Return the time until these may pass if nothing else does; None is never."""
-
-    def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
-        """Return the time until the next wake-up when others were served before; None is never."""
 
 
 class Waiter(Protocol):
@@ -79,19 +43,19 @@ class Waiter(Protocol):
     #: Kept by the queue: the turn within its client (of equal turns the earlier number goes first), and
     #: how far the waiter was served by the client's clock of each limiter.
     turn: Turn
-    served_until_ns: dict[Limiter, int]
+    served_until_ns: dict[MeteredLimiter, int]
     #: The limiter waited for (None: does not wait).
-    waits_for: Limiter | None
+    waits_for: MeteredLimiter | None
 
     @property
     def client(self) -> ClientTurns:
         """The client whose turns it shares."""
 
     @property
-    def needed(self) -> Sequence[Limiter]:
+    def needed(self) -> Sequence[MeteredLimiter]:
         """The limiters that must admit its first held frame or permits."""
 
-    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+    def wait_for(self, limiter: MeteredLimiter | None, now_ns: int) -> None:
         """Wait for this limiter from now on, or for none."""
 
     def next_cost(self) -> tuple[int, int]:
@@ -120,11 +84,11 @@ class AdmissionQueue:
     """Admits messages, queues participants that have to wait, and releases their held frames."""
 
     def __init__(self) -> None:
-        self._orders: dict[Limiter, ServiceOrder[Waiter]] = {}
+        self._orders: dict[MeteredLimiter, ServiceOrder[Waiter]] = {}
         #: The turns of clients that have proved a role, while they are connected.
         self._roles: WeakValueDictionary[str, ClientTurns] = WeakValueDictionary()
         #: (due, tie-break, limiter); an entry whose time is not its order's due time is stale.
-        self._agenda: list[tuple[int, int, Limiter]] = []
+        self._agenda: list[tuple[int, int, MeteredLimiter]] = []
         self._numbers = count()
         #: The waiters that give up.
         self.overdue = OverdueWaiters()
@@ -143,7 +107,7 @@ class AdmissionQueue:
         """The number of producers and consumers that wait."""
         return sum(map(len, self._orders.values()))
 
-    def waiting_for(self, limiter: Limiter) -> int:
+    def waiting_for(self, limiter: MeteredLimiter) -> int:
         """Return the number of waiters for a limiter."""
         order = self._orders.get(limiter)
         return 0 if order is None else len(order)
@@ -193,7 +157,7 @@ class AdmissionQueue:
             self._plan(limiter, now_ns)
             self.overdue.forget(waiter)
 
-    def patience_changed(self, limiter: Limiter, now_ns: int) -> None:
+    def patience_changed(self, limiter: MeteredLimiter, now_ns: int) -> None:
         """Plan anew when the waiters of this limiter give up."""
         for waiter in self._orders[limiter].waiters() if limiter in self._orders else ():
             self.overdue.forget(waiter)
@@ -208,7 +172,7 @@ class AdmissionQueue:
                 self.serve_limiter(limiter, now_ns)
         self.overdue.serve(now_ns)
 
-    def serve_limiter(self, limiter: Limiter, now_ns: int) -> None:
+    def serve_limiter(self, limiter: MeteredLimiter, now_ns: int) -> None:
         """Release the waiters of this limiter that may pass now, due or not."""
         order = self._orders.get(limiter)
         if order is None:
@@ -250,8 +214,13 @@ class AdmissionQueue:
         return overdue_ns
 
     def _blocker(
-        self, waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int, now_ns: int
-    ) -> Limiter | None:
+        self,
+        waiter: Waiter,
+        needed: Sequence[MeteredLimiter],
+        messages: int,
+        size: int,
+        now_ns: int,
+    ) -> MeteredLimiter | None:
         """Return the limiter that blocks a waiter: it lacks tokens, or another waiter is first."""
         for limiter in needed:
             if not limiter.admits(messages, size, now_ns):
@@ -263,18 +232,20 @@ class AdmissionQueue:
         return None
 
     @staticmethod
-    def _release(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> bool:
+    def _release(
+        waiter: Waiter, needed: Sequence[MeteredLimiter], messages: int, size: int
+    ) -> bool:
         for limiter in needed:
             limiter.consume(messages, size)
         return waiter.release()
 
     @staticmethod
-    def _turn(waiter: Waiter, limiter: Limiter, number: int) -> Turn:
+    def _turn(waiter: Waiter, limiter: MeteredLimiter, number: int) -> Turn:
         served_until_ns = waiter.served_until_ns.get(limiter, 0)
         return waiter.client.begins_within_ns(limiter, served_until_ns), number
 
     @staticmethod
-    def _charge(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> None:
+    def _charge(waiter: Waiter, needed: Sequence[MeteredLimiter], messages: int, size: int) -> None:
         """Move the next turns of the served waiter and its client ahead, by the clock of each limiter."""
         served = waiter.served_until_ns
         for limiter in needed:
@@ -282,7 +253,7 @@ class AdmissionQueue:
                 limiter, served.get(limiter, 0), limiter.span_ns(messages, size)
             )
 
-    def _line_up(self, waiter: Waiter, limiter: Limiter, number: int, now_ns: int) -> None:
+    def _line_up(self, waiter: Waiter, limiter: MeteredLimiter, number: int, now_ns: int) -> None:
         order = self._orders.get(limiter)
         if order is None:
             order = self._orders[limiter] = ServiceOrder(limiter)
@@ -296,7 +267,7 @@ class AdmissionQueue:
         if order.first() is waiter:
             self._plan(limiter, now_ns)
 
-    def _plan(self, limiter: Limiter, now_ns: int, *, has_served: bool = False) -> None:
+    def _plan(self, limiter: MeteredLimiter, now_ns: int, *, has_served: bool = False) -> None:
         """Record what the first in line waits for, and the time to serve it."""
         order = self._orders[limiter]
         first = order.first()

@@ -250,6 +250,18 @@ class MeteredLimiter(ABC):
     ) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
 
+    @abstractmethod
+    def admits(self, messages: int, size: int, now_ns: int) -> bool:
+        """Return whether these messages and bytes may pass now."""
+
+    @abstractmethod
+    def consume(self, messages: int, size: int) -> None:
+        """Take the tokens of messages that were admitted, at the time of the last ``admits``."""
+
+    @abstractmethod
+    def span_ns(self, messages: int, size: int) -> int:
+        """Return the time, in nanoseconds, for which these messages and bytes take up the limit."""
+
     def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
         """Return whether messages, and whether bytes, have the longest wait."""
         of_messages, of_bytes = self._waits_ns(messages, size, now_ns)

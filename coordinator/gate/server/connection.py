@@ -37,9 +37,10 @@ from coordinator.gate.protocol.connect_policy import Client
 from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.stream import Buffer
 from coordinator.gate.server import sockets
-from coordinator.gate.server.auditing import AuditHost, ClientAudit
+from coordinator.gate.server.auditing import ClientAudit
 from coordinator.gate.server.letting_go import RefusedClients
 from coordinator.gate.server.listening import Visitor
+from coordinator.gate.server.log_ration import LogRation
 from coordinator.gate.server.tls import common_name
 from coordinator.gate.server.turns import Turns
 from coordinator.gate.server.upstream import Address
@@ -55,7 +56,7 @@ CLIENT_FULL = 512 * 1024
 """Above this many unwritten bytes a client itself is not read; the broker alone never gets there."""
 
 
-class ConnectionHost(AuditHost, Protocol):
+class ConnectionHost(Protocol):
     """The gate, as a connection sees it."""
 
     @property
@@ -73,6 +74,10 @@ class ConnectionHost(AuditHost, Protocol):
     @property
     def refused_clients(self) -> RefusedClients:
         """The clients that sent a malformed frame."""
+
+    @property
+    def log(self) -> LogRation:
+        """Takes the lines of all connections."""
 
     @property
     def silent_s(self) -> float:
@@ -119,7 +124,7 @@ class Connection(Visitor):
         self._loop = asyncio.get_running_loop()
         self.address = address[0]
         self.peer = f"{address[0]}:{address[1]}"
-        self.session = host.new_session(self._flush_soon, ClientAudit(host, self.peer))
+        self.session = host.new_session(self._flush_soon, ClientAudit(host.log, self.peer))
         self._client: asyncio.Transport | None = None
         self._broker: asyncio.Transport | None = None
         self._client_writable = True

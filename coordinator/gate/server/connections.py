@@ -13,15 +13,11 @@ from typing import Protocol
 
 import structlog
 
-from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.deadlines import Deadlines
 from coordinator.gate.engine.session import ConnectionAudit, Session
-from coordinator.gate.limits.metering import TOLD_NS, MeteredLimiter
-from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.server.closes import Closes, peer_of
 from coordinator.gate.server.connection import BrokerSide, Connection
 from coordinator.gate.server.letting_go import RefusedClients
@@ -29,7 +25,6 @@ from coordinator.gate.server.log_ration import LogRation
 from coordinator.gate.server.supervisor import DeadlineSupervisor, Patience
 from coordinator.gate.server.turns import Turns
 from coordinator.gate.server.upstream import Address, Upstream
-from coordinator.insight.model.gate_views import Debtor
 
 _log = structlog.get_logger(__name__)
 
@@ -77,9 +72,10 @@ class Connections:
         #: The deadlines of all connections.
         self.deadlines: Deadlines[Connection] = Deadlines()
         self.malformed_closes: Counter[str] = Counter()
-        self._log = LogRation()
-        self.closes = Closes(self._log)
-        self.supervisor = DeadlineSupervisor(self.deadlines, self.closes, self._log, patience)
+        #: Takes the lines of all connections.
+        self.log = LogRation()
+        self.closes = Closes(self.log)
+        self.supervisor = DeadlineSupervisor(self.deadlines, self.closes, self.log, patience)
         self._upstream = upstream
         self._present: set[Connection] = set()
         #: Connections whose client is gone or refused, while the broker reads its last bytes.
@@ -180,26 +176,6 @@ class Connections:
         """Count and log a connection that is closed for a malformed frame."""
         self.malformed_closes[error.fault.value] += 1
         self.closes.add(CloseReason.MALFORMED, peer, side=side, reason=str(error))
-
-    def refused(self, peer: str, reason: RefusalReason, detail: str) -> None:
-        """Log the first refusal of this reason on the client's connection."""
-        self._log.warn("request refused", peer=peer, reason=reason.value, detail=detail)
-
-    def exempted(self, peer: str, producer: ProducerCommand) -> None:
-        """Log a producer of geo-replication, which its topic's groups do not limit."""
-        named = {"topic": producer.topic, "producer": producer.producer_name}
-        self._log.tell("producer of geo-replication, exempt", peer=peer, **named)
-
-    def indebted(self, limiter: MeteredLimiter, debtor: Debtor, owed_ns: int) -> None:
-        """Log who took much of a limit in advance; if the group owes it, keep it with the limit."""
-        if limiter.debt_ns >= TOLD_NS:  # what a consumer owes alone stops no other
-            limiter.debtor = debtor
-        group, owed_s = limiter.counter.group, round(owed_ns / NANOS_PER_SECOND, 1)
-        self._log.warn("limit taken in advance", group=group, seconds=owed_s, **debtor._asdict())
-
-    def migrated(self, peer: str, url: str) -> None:
-        """Log that the broker sends a client to another cluster."""
-        self._log.tell("topic migrated to another cluster", peer=peer, url=url)
 
     async def _dial(self, connection: Connection) -> None:
         reached = False
