@@ -23,6 +23,7 @@ from coordinator.wire.documents import (
     encode_fields,
     encode_group,
     encode_topic_limit,
+    text_of,
 )
 from coordinator.wire.owner_names import owner_in_subject
 
@@ -58,7 +59,7 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
         DocumentError: the document is broken, or newer than this code.
     """
     fields = decode_fields(data)
-    subject = _text(fields, "subject")
+    subject = text_of(fields, "subject")
     kind, _, name = subject.partition("/")
     if kind not in _SUBJECTS:
         raise DocumentError(f"subject must begin with one of {', '.join(_SUBJECTS)}")
@@ -72,10 +73,10 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
         id=entry_id,
         at_ms=at_ms,
         origin=Origin(
-            _text(fields, "actor"),
-            _text(fields, "address"),
+            text_of(fields, "actor"),
+            text_of(fields, "address"),
             undoes,
-            _text(fields, "tenant") if "tenant" in fields else "",
+            text_of(fields, "tenant") if "tenant" in fields else "",
         ),
         subject=subject,
         before=_decode_state(subject, fields.get("before")),
@@ -109,10 +110,3 @@ def _decode_state(subject: str, document: Any) -> State:
             return decode_topic_limit(data)
         case _:
             return decode_attachment(data)
-
-
-def _text(fields: dict[str, Any], key: str) -> str:
-    text = fields.get(key)
-    if not isinstance(text, str):
-        raise DocumentError(f"{key} must be a string, found {text!r:.80}")
-    return text

@@ -32,7 +32,7 @@ from coordinator.wire.fields import (
     checked_permille,
 )
 
-_COLUMNS: Mapping[str, str] = {
+COLUMNS: Mapping[str, str] = {
     "messages": "messagesPerPeriod",
     "bytes": "bytesPerPeriod",
     "messages_throttled_permille": "messagesThrottledPermille",
@@ -49,7 +49,7 @@ _COLUMNS: Mapping[str, str] = {
 }
 """The column's name of each field of Usage."""
 
-_THROTTLED = ("messages_throttled_permille", "bytes_throttled_permille")
+THROTTLED = ("messages_throttled_permille", "bytes_throttled_permille")
 
 
 class UnknownDefinition(LookupError):
@@ -115,7 +115,7 @@ def _encode_class(columns: UsageColumns, versions: Sequence[int], target: pb.Usa
     target.definitions.extend(
         version - before for before, version in zip((0, *versions), versions, strict=False)
     )
-    for field, name in _COLUMNS.items():
+    for field, name in COLUMNS.items():
         getattr(target, name).extend(columns.fields[field])
 
 
@@ -133,9 +133,9 @@ def _versions(where: str, differences: Sequence[int]) -> list[int]:
 def _fields(where: str, source: pb.UsageColumns, length: int) -> dict[str, array[int]]:
     fields = {
         field: _column(f"{where}.{name}", getattr(source, name), length, field in OPTIONALS)
-        for field, name in _COLUMNS.items()
+        for field, name in COLUMNS.items()
     }
-    for field in _THROTTLED:
+    for field in THROTTLED:
         checked_permille(where, max(fields[field], default=0))
     return fields
 

@@ -162,11 +162,14 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
             fields, "partitionPolicy", defaults.partition_policy, PARTITION_POLICIES
         ),
         enforcement=_choice(fields, "enforcement", defaults.enforcement, ENFORCEMENTS),
-        observes=_name(_text(fields, "observes")) if "observes" in fields else "",
+        observes=_name(text_of(fields, "observes")) if "observes" in fields else "",
         configuration_version=configuration_version,
-        parent=_name(_text(fields, "parent")) if "parent" in fields else "",
+        parent=_name(text_of(fields, "parent")) if "parent" in fields else "",
         guarantees=Rates.from_mapping(
-            {each: _amount(fields, field) or None for each, field in GUARANTEE_FIELDS.items()}
+            {
+                each: _whole(fields, field, 0, 0, MAX_RATE) or None
+                for each, field in GUARANTEE_FIELDS.items()
+            }
         ),
         weight=_whole(fields, "weight", defaults.weight, 1, MAX_WEIGHT),
         on_limit=_choice(fields, "onLimit", defaults.on_limit, ON_LIMIT),
@@ -217,7 +220,7 @@ def decode_attachment(data: bytes, newest: int = SCHEMA) -> str:
         DocumentError: the document is broken, newer than the newest schema, or its group's name is not
             valid.
     """
-    return _name(_text(decode_fields(data, newest), "group"))
+    return _name(text_of(decode_fields(data, newest), "group"))
 
 
 def validate_limited_topic(topic: TopicName) -> TopicName:
@@ -361,7 +364,7 @@ def decode_member(data: bytes) -> MemberDocument:
     key = fields.get("reportKey", "")
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise DocumentError(f"reportKey must be a public key in hexadecimal, found {key!r:.80}")
-    return MemberDocument(_text(fields, "apiAddress"), bytes.fromhex(key))
+    return MemberDocument(text_of(fields, "apiAddress"), bytes.fromhex(key))
 
 
 def encode_fields(fields: Mapping[str, Any], schema: int = SCHEMA) -> bytes:
@@ -370,18 +373,24 @@ def encode_fields(fields: Mapping[str, Any], schema: int = SCHEMA) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def decode_fields(data: bytes, newest: int = SCHEMA) -> dict[str, Any]:
-    """Decode the fields of a document of a schema up to the newest, unchecked.
-
-    Raises:
-        DocumentError: the bytes are no document, or newer than this code.
-    """
+def json_object(data: bytes) -> dict[str, Any]:
+    """Return the fields of a JSON object; raise DocumentError if it is none."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # a megabyte of "[" is deeper than the stack
         raise DocumentError(f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DocumentError("not a JSON object")
+    return document
+
+
+def decode_fields(data: bytes, newest: int = SCHEMA) -> dict[str, Any]:
+    """Decode the fields of a document of a schema up to the newest, unchecked.
+
+    Raises:
+        DocumentError: the bytes are no document, or newer than this code.
+    """
+    document = json_object(data)
     schema = document.get("schema")
     if type(schema) is not int or schema < 1:
         raise DocumentError(f"schema must be a positive integer, found {schema!r:.80}")
@@ -431,22 +440,13 @@ def _limit(fields: dict[str, Any], dimension: Dimension) -> Rate | None:
 
 
 def _rate(fields: dict[str, Any], key: str) -> int | None:
-    rate = fields.get(key, _UNLIMITED)
-    # bool is an int to Python, and 1.0 is not a count.
-    if type(rate) is not int or not _UNLIMITED <= rate <= MAX_RATE:
-        raise DocumentError(f"{key} must be an integer from -1 to {MAX_RATE}, found {rate!r:.80}")
+    rate = _whole(fields, key, _UNLIMITED, _UNLIMITED, MAX_RATE)
     return None if rate == _UNLIMITED else rate
-
-
-def _amount(fields: dict[str, Any], key: str) -> int:
-    amount = fields.get(key, 0)
-    if type(amount) is not int or not 0 <= amount <= MAX_RATE:
-        raise DocumentError(f"{key} must be an integer from 0 to {MAX_RATE}, found {amount!r:.80}")
-    return amount
 
 
 def _whole(fields: dict[str, Any], key: str, default: int, least: int, most: int) -> int:
     number = fields.get(key, default)
+    # bool is an int to Python, and 1.0 is not a count.
     if type(number) is not int or not least <= number <= most:
         raise DocumentError(
             f"{key} must be an integer from {least} to {most}, found {number!r:.80}"
@@ -461,7 +461,8 @@ def _choice(fields: dict[str, Any], key: str, default: str, known: tuple[str, ..
     return chosen
 
 
-def _text(fields: dict[str, Any], key: str) -> str:
+def text_of(fields: dict[str, Any], key: str) -> str:
+    """Return a text of a document; raise DocumentError where there is none."""
     text = fields.get(key)
     if not isinstance(text, str):
         raise DocumentError(f"{key} must be a string, found {text!r:.80}")

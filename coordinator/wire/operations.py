@@ -12,7 +12,7 @@ from typing import Any
 from coordinator.core.model import Dimension
 from coordinator.insight.model.operations import Holdings, Operation, OperationStage
 from coordinator.insight.model.outside import RecordedOperation
-from coordinator.wire.documents import DocumentError, decode_fields, encode_fields
+from coordinator.wire.documents import DocumentError, decode_fields, encode_fields, text_of
 
 _TEXTS = ("group", "subject", "text", "actor", "taker")
 
@@ -48,14 +48,14 @@ def decode_operation(operation_id: int, at_ms: int | None, data: bytes) -> Recor
         raise DocumentError(f"stage must be one of {', '.join(stages)}, found {stage!r:.80}")
     operation = Operation(
         id=operation_id,
-        **{key: _text(fields, key) for key in _TEXTS},
+        **{key: text_of(fields, key) for key in _TEXTS},
         version=_number(fields, "version") or 0,
         stage=stages[stage],
         settle_ns=_number(fields, "settleNanos"),
         residual_permille=_number(fields, "residualPermille"),
         before=_decode_holdings(fields, "before"),
         moved=_decode_holdings(fields, "moved"),
-        tenant=_text(fields, "tenant") if "tenant" in fields else "",
+        tenant=text_of(fields, "tenant") if "tenant" in fields else "",
     )
     found_ms = _number(fields, "atMillis") if at_ms is None else at_ms
     return RecordedOperation(operation, found_ms or 0)
@@ -87,10 +87,3 @@ def _whole(key: str, value: Any) -> int:
 def _number(fields: dict[str, Any], key: str) -> int | None:
     value = fields.get(key)
     return None if value is None else _whole(key, value)
-
-
-def _text(fields: dict[str, Any], key: str) -> str:
-    text = fields.get(key)
-    if not isinstance(text, str):
-        raise DocumentError(f"{key} must be a string, found {text!r:.80}")
-    return text

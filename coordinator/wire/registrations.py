@@ -6,11 +6,10 @@ Both load managers write the addresses alike: ``LocalBrokerData`` and ``BrokerLo
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from coordinator.core.addresses import BrokerRegistration, ServiceUrls
-from coordinator.wire.documents import DocumentError
+from coordinator.wire.documents import DocumentError, json_object
 
 URL_LENGTH_MAX: Final = 1_024
 LISTENERS_MAX: Final = 100
@@ -22,12 +21,7 @@ def decode_registration(broker: str, data: bytes) -> BrokerRegistration:
     Raises:
         DocumentError: it is not one that Pulsar writes.
     """
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(f"not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise DocumentError("not a JSON object")
+    document = json_object(data)
     listeners = document.get("advertisedListeners") or {}
     if not isinstance(listeners, dict) or len(listeners) > LISTENERS_MAX:
         raise DocumentError(f"advertisedListeners must be an object of at most {LISTENERS_MAX}")

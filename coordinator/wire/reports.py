@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -25,8 +25,9 @@ from coordinator.core.model import (
     UsageReport,
     ViewDigest,
 )
+from coordinator.core.usage.columns import OPTIONALS
 from coordinator.wire import resource_usage_pb2 as pb
-from coordinator.wire.columns import decode_columns, encode_columns
+from coordinator.wire.columns import COLUMNS, THROTTLED, decode_columns, encode_columns
 from coordinator.wire.fields import (
     MAX_GRANTS,
     MAX_NAMED_GROUPS,
@@ -38,6 +39,11 @@ from coordinator.wire.fields import (
 )
 
 __all__ = ["BadReport", "Head", "decode", "encode", "head_of"]
+
+_FIELDS = {field: name.removesuffix("PlusOne") for field, name in COLUMNS.items()}
+"""The name of each field of Usage for a group that is told by name."""
+
+_ALWAYS_TOLD = ("messages", "bytes")
 
 
 class Head(NamedTuple):
@@ -200,34 +206,10 @@ def _decode_view(message: pb.ResourceUsageInfo) -> ViewDigest | None:
 
 
 def _encode_usage(usage: Usage, target: pb.NetworkUsage) -> None:
-    target.bytesPerPeriod = usage.bytes
-    target.messagesPerPeriod = usage.messages
-    if usage.bytes_limit is not None:
-        target.bytesLimit = usage.bytes_limit
-    if usage.messages_limit is not None:
-        target.messagesLimit = usage.messages_limit
-    if usage.bytes_throttled_permille:
-        target.bytesThrottledPermille = usage.bytes_throttled_permille
-    if usage.bytes_demand is not None:
-        target.bytesDemand = usage.bytes_demand
-    if usage.messages_demand is not None:
-        target.messagesDemand = usage.messages_demand
-    if usage.messages_throttled_permille:
-        target.messagesThrottledPermille = usage.messages_throttled_permille
-    if usage.participants:
-        target.participants = usage.participants
-    if usage.topics:
-        target.topics = usage.topics
-    if usage.message_size:
-        target.messageSize = usage.message_size
-    _encode_ceilings(usage, target)
-
-
-def _encode_ceilings(usage: Usage, target: pb.NetworkUsage) -> None:
-    if usage.bytes_ceiling is not None:
-        target.bytesCeiling = usage.bytes_ceiling
-    if usage.messages_ceiling is not None:
-        target.messagesCeiling = usage.messages_ceiling
+    for field, name in _FIELDS.items():
+        value = getattr(usage, field)
+        if value or field in _ALWAYS_TOLD or (value is not None and field in OPTIONALS):
+            setattr(target, name, value)
 
 
 def _encode_statement(statement: EscrowStatement, target: pb.EscrowStatement) -> None:
@@ -294,35 +276,13 @@ def _decode_group(row: pb.ResourceUsage) -> GroupUsage:
 
 
 def _decode_usage(where: str, usage: pb.NetworkUsage) -> Usage:
-    return Usage(
-        messages=checked_count(f"{where}.messagesPerPeriod", usage.messagesPerPeriod),
-        bytes=checked_count(f"{where}.bytesPerPeriod", usage.bytesPerPeriod),
-        messages_throttled_permille=checked_permille(where, usage.messagesThrottledPermille),
-        bytes_throttled_permille=checked_permille(where, usage.bytesThrottledPermille),
-        messages_demand=_optional(where, usage, "messagesDemand"),
-        bytes_demand=_optional(where, usage, "bytesDemand"),
-        messages_limit=_optional(where, usage, "messagesLimit"),
-        bytes_ceiling=_optional(where, usage, "bytesCeiling"),
-        messages_ceiling=_optional(where, usage, "messagesCeiling"),
-        bytes_limit=_optional(where, usage, "bytesLimit"),
-        participants=usage.participants,
-        topics=usage.topics,
-        message_size=checked_count(f"{where}.messageSize", usage.messageSize),
-    )
-
-
-def _optional(
-    where: str,
-    usage: pb.NetworkUsage,
-    field: Literal[
-        "messagesDemand",
-        "bytesDemand",
-        "messagesLimit",
-        "bytesLimit",
-        "messagesCeiling",
-        "bytesCeiling",
-    ],
-) -> int | None:
-    if not usage.HasField(field):
-        return None
-    return checked_count(f"{where}.{field}", getattr(usage, field))
+    told = {each.name: value for each, value in usage.ListFields()}
+    values: dict[str, Any] = {}
+    for field, name in _FIELDS.items():
+        if field in OPTIONALS and name not in told:
+            values[field] = None
+        elif field in THROTTLED:
+            values[field] = checked_permille(where, told.get(name, 0))
+        else:
+            values[field] = checked_count(f"{where}.{name}", told.get(name, 0))
+    return Usage(**values)

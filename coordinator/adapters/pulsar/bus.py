@@ -16,25 +16,25 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pulsar
-import structlog
-from pulsar.exceptions import PulsarException
 
-from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
+from coordinator.adapters.pulsar.channel import (
+    BusChannel,
+    Counters,
+    Inbox,
+    close_client,
+    new_client,
+)
 from coordinator.ports import BusHealth
 from coordinator.runtime.supervision import TaskSupervisor
 
 DEFAULT_TOPIC = "non-persistent://pulsar/system/quota-usage"
 
-_OPERATION_TIMEOUT_S = 5
-_CONNECTION_TIMEOUT_MS = 2000
 _FLUSH_S = 1.0
-_CLOSE_S = 2.0
 _POLL_S = 0.02
-
-_log = structlog.get_logger(__name__)
 
 
 class PulsarBus:
@@ -48,7 +48,6 @@ class PulsarBus:
         token: authenticates to the broker; None sends none.
         tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
         compress: whether to use LZ4. Small reports get larger by it; large ones shrink.
-        max_pending: payloads under way at once, per topic; more are dropped.
         supervisor: the process's supervisor.
 
     Raises:
@@ -64,18 +63,15 @@ class PulsarBus:
         token: str | None = None,
         tls_trust_certs_file: str | None = None,
         compress: bool = False,
-        max_pending: int = 1000,
         supervisor: TaskSupervisor | None = None,
     ) -> None:
         if not topics:
             raise ValueError("a report bus needs at least one topic")
-        self._service_url = service_url
+        self._new_client = partial(
+            new_client, service_url, listener_name, token, tls_trust_certs_file
+        )
         self._topics = tuple(dict.fromkeys(topics))
-        self._listener_name = listener_name
-        self._token = token
-        self._tls_trust_certs_file = tls_trust_certs_file
         self._compression = pulsar.CompressionType.LZ4 if compress else pulsar.CompressionType.NONE
-        self._max_pending = max_pending
         self._counters = Counters()
         self._supervisor = supervisor or TaskSupervisor()
         self._inbox = Inbox(self._counters, self._supervisor)
@@ -98,7 +94,6 @@ class PulsarBus:
                 counters=self._counters,
                 executor=self._executor,
                 compression=self._compression,
-                max_pending=self._max_pending,
             )
         self._tasks = {
             asyncio.create_task(self._supervisor.keep(f"bus topic {topic}", channel.run))
@@ -113,12 +108,7 @@ class PulsarBus:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._client is not None:
-            closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
-            done, _ = await asyncio.wait({closing}, timeout=_CLOSE_S)
-            if not done:
-                _log.warning("bus is slow to close", timeout_s=_CLOSE_S)
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        await close_client(self._client, self._executor)
 
     def watch(self, listener: Callable[[bytes], None]) -> None:
         """See `ReportBus`."""
@@ -141,26 +131,8 @@ class PulsarBus:
             counters = self._counters
             return BusHealth(connected, counters.sent, counters.received, counters.dropped)
 
-    def _new_client(self) -> Any:
-        return pulsar.Client(
-            self._service_url,
-            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
-            operation_timeout_seconds=_OPERATION_TIMEOUT_S,
-            connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
-            stats_interval_in_seconds=0,
-            listener_name=self._listener_name,
-            tls_trust_certs_file_path=self._tls_trust_certs_file,
-            tls_validate_hostname=True,  # pulsar-client's own default is not to look
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-        )
-
     async def _flush(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_S):
                 while self._counters.in_flight:  # noqa: ASYNC110  # other threads count it down
                     await asyncio.sleep(_POLL_S)
-
-    def _close(self) -> None:
-        """Close the client and all that was created with it; blocks."""
-        with contextlib.suppress(PulsarException):
-            self._client.close()

@@ -27,7 +27,13 @@ from pulsar.exceptions import PulsarException
 
 from coordinator.runtime.supervision import TaskSupervisor
 
+_OPERATION_TIMEOUT_S = 5
+_CONNECTION_TIMEOUT_MS = 2000
 _SEND_TIMEOUT_MS = 2000
+_MAX_PENDING = 1000
+"""Payloads of a topic on their way to the broker at once; more are dropped."""
+
+_CLOSE_S = 2.0
 _RECEIVER_QUEUE = 1000
 _INBOX_LIMIT = 4096
 #: Payloads handed over in one turn of the loop, so that a burst does not hold up everything else.
@@ -39,6 +45,38 @@ _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 5.0
 
 _log = structlog.get_logger(__name__)
+
+
+def new_client(
+    service_url: str, listener_name: str | None, token: str | None, trust_certs_file: str | None
+) -> Any:
+    """Return a client of a broker; arguments as of `bus.PulsarBus`."""
+    return pulsar.Client(
+        service_url,
+        authentication=None if token is None else pulsar.AuthenticationToken(token),
+        operation_timeout_seconds=_OPERATION_TIMEOUT_S,
+        connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
+        stats_interval_in_seconds=0,
+        listener_name=listener_name,
+        tls_trust_certs_file_path=trust_certs_file,
+        tls_validate_hostname=True,  # pulsar-client's own default is not to look
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+
+
+async def close_client(client: Any, executor: Executor) -> None:
+    """Close a client, and all that was created with it, and the executor; takes two seconds at most."""
+
+    def close() -> None:
+        with contextlib.suppress(PulsarException):
+            client.close()
+
+    if client is not None:
+        closing = asyncio.get_running_loop().run_in_executor(executor, close)
+        done, _ = await asyncio.wait({closing}, timeout=_CLOSE_S)
+        if not done:
+            _log.warning("bus is slow to close", timeout_s=_CLOSE_S)
+    executor.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(slots=True)
@@ -134,7 +172,6 @@ class BusChannel:
         counters: shared by the bus's channels.
         executor: for the calls that block.
         compression: pulsar's compression type.
-        max_pending: payloads on their way to the broker at once; more are dropped.
     """
 
     def __init__(
@@ -145,8 +182,7 @@ class BusChannel:
         inbox: Inbox,
         counters: Counters,
         executor: Executor,
-        compression: Any,
-        max_pending: int,
+        compression: Any = pulsar.CompressionType.NONE,
     ) -> None:
         self._client = client
         self._topic = topic
@@ -154,7 +190,6 @@ class BusChannel:
         self._counters = counters
         self._executor = executor
         self._compression = compression
-        self._max_pending = max_pending
         #: None until both exist, and while they are created anew.
         self._pair: _Pair | None = None
 
@@ -214,7 +249,7 @@ class BusChannel:
             self._topic,
             send_timeout_millis=_SEND_TIMEOUT_MS,
             compression_type=self._compression,
-            max_pending_messages=self._max_pending,
+            max_pending_messages=_MAX_PENDING,
             block_if_queue_full=False,
             batching_enabled=False,
         )

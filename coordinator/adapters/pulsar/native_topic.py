@@ -12,13 +12,20 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import pulsar
 import structlog
 from pulsar.exceptions import PulsarException
 
-from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
+from coordinator.adapters.pulsar.channel import (
+    BusChannel,
+    Counters,
+    Inbox,
+    close_client,
+    new_client,
+)
 from coordinator.adapters.pulsar.native_messages import HAS_GATE, SIDECAR, STANDS_IN, decode, encode
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
@@ -28,10 +35,6 @@ from coordinator.wire.fields import BadReport
 
 TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
 
-_OPERATION_TIMEOUT_S = 5
-_CONNECTION_TIMEOUT_MS = 2000
-_CLOSE_S = 2.0
-_MAX_PENDING = 1000
 _NANOS_PER_MS = 1_000_000
 
 _log = structlog.get_logger(__name__)
@@ -59,18 +62,16 @@ class NativeTopic:
         token: str | None = None,
         tls_trust_certs_file: str | None = None,
     ) -> None:
-        self._service_url = service_url
+        self._new_client = partial(
+            new_client, service_url, listener_name, token, tls_trust_certs_file
+        )
         self._properties = {SIDECAR: sidecar} | ({HAS_GATE: "true"} if has_gate else {})
-        self._listener_name = listener_name
-        self._token = token
-        self._tls_trust_certs_file = tls_trust_certs_file
         self._counters = Counters()
         self._executor = ThreadPoolExecutor(2, "pulsar-native")
         self._listeners: list[Callable[[Statement], None]] = []
         self._client: Any = None
         self._channel: _Channel | None = None
         self._task: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._bad = 0
 
     def watch(self, listener: Callable[[Statement], None]) -> None:
@@ -79,18 +80,7 @@ class NativeTopic:
 
     async def start(self) -> None:
         """Begin to connect, and never give up."""
-        self._loop = asyncio.get_running_loop()
-        self._client = pulsar.Client(
-            self._service_url,
-            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
-            operation_timeout_seconds=_OPERATION_TIMEOUT_S,
-            connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
-            stats_interval_in_seconds=0,
-            listener_name=self._listener_name,
-            tls_trust_certs_file_path=self._tls_trust_certs_file,
-            tls_validate_hostname=True,
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-        )
+        self._client = self._new_client()
         self._channel = _Channel(self._client, self._counters, self._executor, self._arrived)
         self._task = asyncio.create_task(self._channel.run())
 
@@ -100,10 +90,7 @@ class NativeTopic:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        if self._client is not None:
-            closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
-            await asyncio.wait({closing}, timeout=_CLOSE_S)
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        await close_client(self._client, self._executor)
 
     def write(
         self,
@@ -154,10 +141,6 @@ class NativeTopic:
         for listener in self._listeners:
             listener(said)
 
-    def _close(self) -> None:
-        with contextlib.suppress(PulsarException):
-            self._client.close()
-
 
 class _Channel(BusChannel):
     """A bus channel whose messages name their writer, and whose sends report their result."""
@@ -175,8 +158,6 @@ class _Channel(BusChannel):
             inbox=Inbox(counters, TaskSupervisor()),
             counters=counters,
             executor=executor,
-            compression=pulsar.CompressionType.NONE,
-            max_pending=_MAX_PENDING,
         )
         self._loop = asyncio.get_running_loop()
         self._arrived = arrived

@@ -56,7 +56,7 @@ class ZooKeeperAudit:
         except PortError as error:
             _log.warning("audit trail not trimmed", reason=str(error))
 
-    async def entries(self, limit: int, before: int | None) -> tuple[AuditEntry, ...]:
+    async def entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """Return the newest entries, newest first; raises StoreUnreachable."""
         names = await self._nodes.kept(AUDIT_LENGTH)
         wanted = [name for name in names if before is None or self._nodes.number(name) < before]

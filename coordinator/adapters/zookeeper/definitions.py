@@ -18,6 +18,7 @@ from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.versioned import AuditedChange, Found, VersionedNodes
 from coordinator.core.model import ResourceGroup
 from coordinator.ports import (
+    ANONYMOUS,
     AlreadyExists,
     InUse,
     NotFound,
@@ -68,7 +69,7 @@ class DefinitionWriter:
         except DocumentError as error:
             raise Unreadable(f"resource group {name}: {error}") from error
 
-    async def create(self, group: ResourceGroup, by: Origin) -> Versioned:
+    async def create(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
         """Create a group; raises AlreadyExists, NotFound for its parent, StoreUnreachable."""
         path, data = self._path(group.name), encode_group(group)
         places = await self._places(None, group)
@@ -81,7 +82,9 @@ class DefinitionWriter:
             raise _not_found(group.parent) from error
         return _versioned(group.name, data, version)
 
-    async def update(self, group: ResourceGroup, version: int, by: Origin) -> Versioned:
+    async def update(
+        self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
+    ) -> Versioned:
         """Replace a definition; raises NotFound, VersionConflict, Unreadable, StoreUnreachable."""
         name, data = group.name, encode_group(group)
 
@@ -100,7 +103,9 @@ class DefinitionWriter:
             raise _conflict(name) from error
         return _versioned(name, data, new)
 
-    async def delete(self, name: str, version: int | None, by: Origin) -> None:
+    async def delete(
+        self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
+    ) -> None:
         """Delete a group, readable or not; raises NotFound, InUse, VersionConflict, StoreUnreachable."""
 
         async def change(found: Found) -> AuditedChange:

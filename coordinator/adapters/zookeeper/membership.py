@@ -21,8 +21,9 @@ import structlog
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.mirror import Node
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.watched import WatchedRecords
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
 from coordinator.ports import Confirmation, StoreUnreachable
@@ -40,8 +41,8 @@ _MAX_TRIES = 10
 _log = structlog.get_logger(__name__)
 
 
-class ZooKeeperMembership:
-    """`coordinator.ports.Membership` on ZooKeeper.
+class ZooKeeperMembership(WatchedRecords[tuple[Member, ...]]):
+    """`coordinator.ports.Membership` on ZooKeeper; `stop` ends no registration, `leave` does.
 
     Args:
         session: the process's session.
@@ -49,37 +50,20 @@ class ZooKeeperMembership:
     """
 
     def __init__(self, session: ZooKeeperSession, *, version: str = "") -> None:
-        self._session = session
         self._version = version
         self._directory = session.path("brokers")
-        self._mirror = ZooKeeperMirror(session, {self._directory: 1}, self._apply, self._tell)
-        self._listeners: list[Callable[[tuple[Member, ...]], None]] = []
         self._members: dict[str, Member] = {}
-        #: The members last passed on; None until all were read once.
-        self._told: tuple[Member, ...] | None = None
         #: The node that may be ours: set before it is created, because the answer may get lost.
         self._own_path: str | None = None
-
-    async def start(self) -> None:
-        """Begin to watch; returns at once, with ZooKeeper up or down."""
-        self._mirror.start()
-
-    async def stop(self) -> None:
-        """End watching. The registration stays until `leave` or the end of the session."""
-        await self._mirror.stop()
+        super().__init__(session, "membership", {self._directory: 1})
 
     def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
         """See `Membership`."""
         self._session.watch_state(listener)
 
     def watch_members(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
-        """Call the listener with all members, sorted by broker, now and after every change.
-
-        "Now" is as soon as they are known.
-        """
-        self._listeners.append(listener)
-        if self._told is not None:
-            listener(self._told)
+        """See `Membership`; as `watch`."""
+        self.watch(listener)
 
     async def join(self, broker: str, api_address: str, report_key: bytes = b"") -> int:
         """Register a broker until its session ends; return its incarnation.
@@ -162,9 +146,8 @@ class ZooKeeperMembership:
         else:
             self._members[broker] = _member(broker, node)
 
-    def _tell(self) -> None:
-        self._told = tuple(member for _, member in sorted(self._members.items()))
-        self._session.supervisor.tell("membership", self._listeners, self._told)
+    def _snapshot(self) -> tuple[Member, ...]:
+        return tuple(member for _, member in sorted(self._members.items()))
 
 
 def _member(broker: str, node: Node) -> Member:

@@ -22,13 +22,11 @@ from coordinator.adapters.zookeeper.definitions import DefinitionWriter
 from coordinator.adapters.zookeeper.mirror import Node
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.watched import WatchedRecords
-from coordinator.core.model import ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner, attachments_of
 from coordinator.ports import (
     ANONYMOUS,
     ANYTHING,
     Anything,
-    AuditEntry,
     Catalogue,
     Origin,
     Versioned,
@@ -51,13 +49,17 @@ _log = structlog.get_logger(__name__)
 class ZooKeeperStore(WatchedRecords[Catalogue]):
     """`coordinator.ports.GroupStore` on ZooKeeper.
 
-    Invalid names raise ValueError, before any request.
+    Invalid names raise ValueError, before any request. Where ZooKeeper does not answer a change, it may
+    have been made or not.
     """
 
     def __init__(self, session: ZooKeeperSession) -> None:
-        self._audit = ZooKeeperAudit(session)
-        self._definitions = DefinitionWriter(session)
-        self._attachments = AttachmentWriter(session, self._audit)
+        audit = ZooKeeperAudit(session)
+        self.audit_entries, self.audit_entry = audit.entries, audit.entry
+        definitions = DefinitionWriter(session)
+        self.read_group, self.create_group = definitions.read, definitions.create
+        self.update_group, self.delete_group = definitions.update, definitions.delete
+        self._attachments = AttachmentWriter(session, audit)
         self._groups_path = session.path("groups")
         self._tenants_path = session.path("attachments", "tenants")
         self._groups: dict[str, Versioned] = {}
@@ -66,60 +68,11 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
         self._owners: dict[OwnerKind, dict[str, str]] = {kind: {} for kind in OwnerKind}
         #: Path to reason, of the entries that cannot be read now.
         self._faults: dict[str, str] = {}
-        self._faults_seen = 0
+        #: The number of times that an entry became unreadable since the start.
+        self.faults_seen = 0
         namespaces_path = session.path("attachments", "namespaces")
         depths = {self._groups_path: 1, self._tenants_path: 1, namespaces_path: 2}
         super().__init__(session, "catalogue", depths)
-
-    @property
-    def faults_seen(self) -> int:
-        """The number of times that an entry became unreadable since the start."""
-        return self._faults_seen
-
-    async def read_group(self, name: str) -> Versioned:
-        """Read one group from ZooKeeper itself.
-
-        Raises:
-            NotFound: there is no such group.
-            Unreadable: there is one, but its definition cannot be understood.
-            StoreUnreachable: ZooKeeper did not answer.
-        """
-        return await self._definitions.read(name)
-
-    async def create_group(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
-        """Create a group.
-
-        Raises:
-            AlreadyExists: there is one of that name.
-            StoreUnreachable: ZooKeeper did not answer; the group may exist now or not.
-        """
-        return await self._definitions.create(group, by)
-
-    async def update_group(
-        self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
-    ) -> Versioned:
-        """Replace a group's definition if it still has that version.
-
-        Raises:
-            NotFound: there is no such group.
-            VersionConflict: it has another version.
-            Unreadable: there is one, but its definition cannot be understood.
-            StoreUnreachable: ZooKeeper did not answer; the definition is the old or the new one.
-        """
-        return await self._definitions.update(group, version, by)
-
-    async def delete_group(
-        self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
-    ) -> None:
-        """Delete a group, whether its definition can be read or not.
-
-        Raises:
-            NotFound: there is no such group.
-            InUse: something is attached to it.
-            VersionConflict: it has another version than the one given.
-            StoreUnreachable: ZooKeeper did not answer; the group may be gone or not.
-        """
-        await self._definitions.delete(name, version, by)
 
     async def attach_tenant(
         self,
@@ -186,14 +139,6 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
         """Detach another owner; see `AttachmentWriter.detach`."""
         await self._attachments.detach(AttachmentNode.of_owner(owner), expected, by)
 
-    async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
-        """See `GroupStore`."""
-        return await self._audit.entries(limit, before)
-
-    async def audit_entry(self, entry_id: int) -> AuditEntry:
-        """See `GroupStore`."""
-        return await self._audit.entry(entry_id)
-
     def _apply(self, path: str, node: Node | None) -> None:
         try:
             self._apply_readable(path, node)
@@ -239,7 +184,7 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
     def _note_fault(self, path: str, reason: str) -> None:
         if self._faults.get(path) != reason:
             self._faults[path] = reason
-            self._faults_seen += 1
+            self.faults_seen += 1
             _log.error("store entry unreadable", path=path, reason=reason)
 
     def _snapshot(self) -> Catalogue:
