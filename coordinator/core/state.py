@@ -34,6 +34,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import assert_never
 
+from coordinator.core import events
 from coordinator.core.allocation.forest import resolve
 from coordinator.core.allocation.laws import JOINT_LAW, LAWS_OF_USE
 from coordinator.core.certificate.certifier import Certifier, Facts
@@ -45,23 +46,6 @@ from coordinator.core.demand.meters import Meters
 from coordinator.core.demand.observing import Observer, is_observed
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease, needs_lease
-from coordinator.core.events import (
-    BrokerAvailabilityChanged,
-    ConnectionChanged,
-    ConnectionState,
-    DrainCompleted,
-    DrainRequested,
-    EscrowChanged,
-    Event,
-    GroupsChanged,
-    MembersChanged,
-    MembershipJoined,
-    ParticipantsChanged,
-    SessionConfirmed,
-    Tick,
-    TrafficCounted,
-    UsageReportReceived,
-)
 from coordinator.core.instructions import (
     ConfirmSession,
     DrainGate,
@@ -94,7 +78,7 @@ from coordinator.core.transfer.acknowledgements import answers_to_all, asked_by
 from coordinator.core.transfer.policies import STRICT
 from coordinator.core.transfer.raise_protocol import Raises
 from coordinator.core.usage.agreement import Agreement
-from coordinator.core.usage.map import UsageMap, Verdict
+from coordinator.core.usage.map import NOT_OF_A_MEMBER, UsageMap, Verdict
 from coordinator.core.validation import validate_limits
 
 
@@ -129,7 +113,7 @@ class CoordinatorState:
         #: The time of the last event that took all five steps.
         self._decided_ns = 0
 
-    def handle(self, event: Event, now_ns: int) -> list[Instruction]:
+    def handle(self, event: events.Event, now_ns: int) -> list[Instruction]:
         """Take one event in and return the instructions, in order.
 
         Raises:
@@ -139,7 +123,7 @@ class CoordinatorState:
             return []
         self._rounds.begin(now_ns)
         instructions = self._apply(event, now_ns)
-        if isinstance(event, TrafficCounted):
+        if isinstance(event, events.TrafficCounted):
             return instructions
         self._decided_ns = now_ns
         instructions += self._follow_lifecycle(now_ns)
@@ -240,45 +224,45 @@ class CoordinatorState:
     # Step 1: the event changes facts.
 
     def _apply(  # noqa: C901, PLR0912  # one row per event
-        self, event: Event, now_ns: int
+        self, event: events.Event, now_ns: int
     ) -> list[Instruction]:
         match event:
-            case TrafficCounted():
+            case events.TrafficCounted():
                 self._handle_traffic_counted(event, now_ns)
-            case Tick():
+            case events.Tick():
                 self._close_round(now_ns)
-            case UsageReportReceived():
+            case events.UsageReportReceived():
                 self._handle_usage_report_received(event.report, now_ns)
-            case ParticipantsChanged():
+            case events.ParticipantsChanged():
                 for name in self.observer.counting(event.group):
                     key = (name, event.monitoring_class)
                     self.meters.set_participants(key, event.participants)
                     self._reporter.require(key)
-            case MembersChanged():
+            case events.MembersChanged():
                 self._handle_members_changed(event, now_ns)
-            case GroupsChanged():
+            case events.GroupsChanged():
                 return self._handle_groups_changed(event)
-            case EscrowChanged():
+            case events.EscrowChanged():
                 self.decider.mark(self.escrow.set_records(event.records, now_ns))
-            case MembershipJoined():
-                return self._handle_membership_joined(event, now_ns)
-            case ConnectionChanged():
+            case events.MembershipJoined():
+                return self._handle_joined(event, now_ns)
+            case events.ConnectionChanged():
                 self._handle_connection_changed(event, now_ns)
-            case SessionConfirmed():
-                return self._handle_session_confirmed(event, now_ns)
-            case BrokerAvailabilityChanged(answering):
+            case events.SessionConfirmed():
+                return self._handle_confirmed(event, now_ns)
+            case events.BrokerAvailabilityChanged(answering):
                 self._registration.answering = answering
                 return [] if answering else self._leave()
-            case DrainRequested():
+            case events.DrainRequested():
                 self.lifecycle = next_state(self.lifecycle, Trigger.DRAIN)
                 return [*self._leave(), DrainGate()]
-            case DrainCompleted():
+            case events.DrainCompleted():
                 self.lifecycle = next_state(self.lifecycle, Trigger.DRAINED)
             case _:
                 assert_never(event)
         return []
 
-    def _handle_traffic_counted(self, event: TrafficCounted, now_ns: int) -> None:
+    def _handle_traffic_counted(self, event: events.TrafficCounted, now_ns: int) -> None:
         elapsed_ns = self._rounds.count(now_ns)
         self.certifier.counted(elapsed_ns, now_ns)
         for traffic in self.observer.mirror(event.traffic):
@@ -297,7 +281,7 @@ class CoordinatorState:
         if report.broker == self.settings.broker:
             return  # the own reports were taken in when they were sent
         verdict = self.usage.verdict(report)
-        if verdict in _NOT_OF_A_MEMBER:
+        if verdict in NOT_OF_A_MEMBER:
             self._drop(verdict)
             return
         if (fault := self.plausibility.fault(report, now_ns)) is not None:
@@ -327,7 +311,7 @@ class CoordinatorState:
     def _drop(self, verdict: Verdict) -> None:
         self.reports_dropped[verdict] = self.reports_dropped.get(verdict, 0) + 1
 
-    def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:
+    def _handle_members_changed(self, event: events.MembersChanged, now_ns: int) -> None:
         before = self.members
         self.members = {member.broker: member for member in event.members}
         self.certifier.set_members(
@@ -344,7 +328,7 @@ class CoordinatorState:
             self._reporter.require_complete()
         self.decider.mark_all()
 
-    def _handle_groups_changed(self, event: GroupsChanged) -> list[Instruction]:
+    def _handle_groups_changed(self, event: events.GroupsChanged) -> list[Instruction]:
         before = self.groups or {}
         self.groups, self.decider.forest = resolve(event.groups)
         self.agreement.set_groups(before, self.groups)
@@ -370,7 +354,7 @@ class CoordinatorState:
         self.lease.need(needed=any(map(needs_lease, event.groups)))
         return instructions
 
-    def _handle_membership_joined(self, event: MembershipJoined, now_ns: int) -> list[Instruction]:
+    def _handle_joined(self, event: events.MembershipJoined, now_ns: int) -> list[Instruction]:
         if self.lifecycle is Lifecycle.DRAINING:
             return [LeaveMembership()]  # asked for before the drain, answered after it
         self.lifecycle = next_state(self.lifecycle, Trigger.JOINED)
@@ -382,14 +366,14 @@ class CoordinatorState:
         self.decider.restart()
         return []
 
-    def _handle_connection_changed(self, event: ConnectionChanged, now_ns: int) -> None:
-        self._registration.connected = event.state is ConnectionState.CONNECTED
+    def _handle_connection_changed(self, event: events.ConnectionChanged, now_ns: int) -> None:
+        self._registration.connected = event.state is events.ConnectionState.CONNECTED
         self.degradations.connection_changed(event.state, now_ns)
         self.lease.connection_changed(event.state)
-        if event.state is ConnectionState.LOST:
+        if event.state is events.ConnectionState.LOST:
             self._unregister()
 
-    def _handle_session_confirmed(self, event: SessionConfirmed, now_ns: int) -> list[Instruction]:
+    def _handle_confirmed(self, event: events.SessionConfirmed, now_ns: int) -> list[Instruction]:
         held, before_ns = self.lease.holds(now_ns), self.lease.until_ns
         self.lease.confirmed(event.asked_ns, event.connected_ns, event.timeout_ns, now_ns)
         if self.lease.holds(now_ns) is not held:
@@ -452,11 +436,7 @@ class CoordinatorState:
         return [JoinMembership()] if wants_to_join else []
 
     def _is_informed(self) -> bool:
-        return self._registration.seen and all(
-            self.usage.is_complete(broker)
-            for broker in self.members
-            if broker != self.settings.broker
-        )
+        return self._registration.seen and self.usage.knows_all()
 
     # Steps 4 and 5: limits, then reports.
 
@@ -514,9 +494,5 @@ class CoordinatorState:
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))
-        bus_silent = Degradation.BUS_SILENT in self.degradations
-        return [PublishUsageReport(replace(report, view=view, bus_silent=bus_silent))]
-
-
-_NOT_OF_A_MEMBER = frozenset({Verdict.STRANGER, Verdict.UNCONFIRMED, Verdict.OLD_INCARNATION})
-"""Verdicts on reports that no registration vouches for: they have no influence at all."""
+        silent = Degradation.BUS_SILENT in self.degradations
+        return [PublishUsageReport(replace(report, view=view, bus_silent=silent))]

@@ -21,7 +21,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.traffic import Traffic
 from coordinator.native.engine.counting import NamespaceCount
-from coordinator.native.engine.entries import UNLIMITED, Record
+from coordinator.native.engine.entries import Record, rises
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.simulation.host import Host
@@ -123,7 +123,7 @@ class _Steered(Host):
             if seen == wanted or self.name not in members:
                 self._wrong_ns.pop(group, None)
                 continue
-            has_room = seen is not None and not _rises(seen, least[group])
+            has_room = seen is not None and not rises(seen, least[group])
             waits = has_room and self._steering.is_used(group, now_ns)
             turn_ns = members.index(self.name) * _LOOKED_EVERY_NS + waits * _UNUSED_AFTER_NS
             if now_ns - self._wrong_ns.setdefault(group, now_ns) >= turn_ns:
@@ -208,10 +208,3 @@ class NativeHost(_Steered):
             if connected is not self._connected.get(key, False):
                 self._connected[key] = connected
                 self.receive(ParticipantsChanged(*key, count.producers))
-
-
-def _rises(seen: Record, wanted: Record) -> bool:
-    return any(
-        before != UNLIMITED and (after == UNLIMITED or after > before)
-        for before, after in zip(seen, wanted, strict=True)
-    )

@@ -19,7 +19,7 @@ from typing import Final
 
 import httpx
 
-from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of
+from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of, topic_in
 from coordinator.adapters.broker.replicators import Replicators
 from coordinator.adapters.broker.web_service import WebServiceClient
 from coordinator.native.engine.counting import CounterReading, TopicCount
@@ -59,7 +59,6 @@ _WHOLE_TOPIC: Final = re.compile(rb',topic="((?:[^"]|(?<=\\)")*)"')
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 _UNCOUNTED_MAX: Final = 100
 """Namespaces with lines that cannot be read, of which a reading tells."""
-_NOT_PARTITIONED: Final = "-1"
 
 _Key = tuple[str, str, str]
 """Namespace, topic and subscription."""
@@ -216,21 +215,14 @@ def _add_backlogs(text: bytes, backlogs: _Backlogs, remotes: Collection[str]) ->
         labelled = labels_of(labels, _LABEL)
         if (name := _WHOLE_TOPIC.search(labels)) is not None:
             labelled["topic"] = name[1].replace(b'\\"', b'"').decode(errors="replace")
-        topic, remote = _topic_in(labelled), labelled.get("remote_cluster", "")
+        topic, remote = topic_in(labelled), labelled.get("remote_cluster", "")
         if remote in remotes and base_of(topic):
             found = backlogs.setdefault((labelled.get("namespace", ""), topic), {})
             found[remote] = int(float(value))
 
 
-def _topic_in(labels: Mapping[str, str]) -> str:
-    topic = labels.get("topic", "")
-    # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
-    partition = labels.get("partition", _NOT_PARTITIONED)
-    return topic if partition == _NOT_PARTITIONED else f"{topic}-partition-{partition}"
-
-
 def _add(field: str, labels: Mapping[str, str], value: int, sums: _Sums, *, apart: bool) -> None:
-    namespace, topic = labels.get("namespace"), _topic_in(labels)
+    namespace, topic = labels.get("namespace"), topic_in(labels)
     if not namespace or "consumer_name" in labels:
         return
     # Sent messages are counted by subscription wherever topics are listed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final
 
-from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of
+from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of, topic_in
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import QuotaType
 from coordinator.ports import BrokerUnreachable
@@ -17,7 +17,6 @@ _LINES: Final = Lines("pulsar_storage_backlog_quota_exceeded_evictions_total")
 _LABEL: Final = label_pattern(("namespace", "topic", "partition", "quota_type"))
 _TYPES: Final = {kind.value: kind for kind in QuotaType}
 _LONGEST_LINE: Final = 64 * 1024
-_NOT_PARTITIONED: Final = "-1"
 
 
 async def evictions_in(chunks: AsyncIterator[bytes]) -> Counted:
@@ -44,9 +43,6 @@ def _add(lines: bytes, found: dict[tuple[str, QuotaType], int]) -> None:
     for _, labels, value in _LINES.find(lines):
         named = labels_of(labels, _LABEL)
         kind = _TYPES.get(named.get("quota_type", ""))
-        name = named.get("topic") or named.get("namespace", "")
-        # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
-        if named.get("partition", _NOT_PARTITIONED) != _NOT_PARTITIONED:
-            name = f"{name}-partition-{named['partition']}"
+        name = topic_in(named) or named.get("namespace", "")
         if kind is not None and name:
             found[name, kind] = int(float(value))

@@ -15,7 +15,7 @@ A line is searched by the line feed before it: a pattern that begins with ``^`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 _LABELS: Final = rb'\{([^\n]*[^\\\n]")\} '
@@ -23,6 +23,7 @@ _NUMBER: Final = rb"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE]\+?[0-9]{1,2})?)(?=[ \n
 """As a broker writes one. Of more digits it could be infinite, and with two points it is none."""
 
 _CUT: Final = rb'\{[^\n]*?namespace="([^"\n]+)"([^\n]*)'
+_NOT_PARTITIONED: Final = "-1"
 _OF_CONSUMER: Final = b'consumer_name="'
 
 
@@ -60,6 +61,15 @@ class Lines:
 def labels_of(text: bytes, names: re.Pattern[bytes]) -> dict[str, str]:
     """Return the labels of a line, those with the names of a pattern from `label_pattern`."""
     return {key.decode(): found.decode(errors="replace") for key, found in names.findall(text)}
+
+
+def topic_in(labels: Mapping[str, str]) -> str:
+    """Return the topic of a line.
+
+    With splitTopicAndPartitionIndexLabel the name there is that of all partitions.
+    """
+    topic, partition = labels.get("topic", ""), labels.get("partition", _NOT_PARTITIONED)
+    return f"{topic}-partition-{partition}" if topic and partition != _NOT_PARTITIONED else topic
 
 
 def label_pattern(names: Iterable[str]) -> re.Pattern[bytes]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, repeat
 from struct import Struct
-from typing import overload
+from typing import Any, overload
 from zlib import crc32
 
 from coordinator.core.model import GroupUsage, MonitoringClass, TrafficKey, Usage
@@ -66,21 +66,12 @@ class UsageColumns:
 
     def usage_at(self, place: int) -> Usage:
         """Return the usage at an index."""
-        return Usage(
-            messages=self._value("messages", place),
-            bytes=self._value("bytes", place),
-            messages_throttled_permille=self._value("messages_throttled_permille", place),
-            bytes_throttled_permille=self._value("bytes_throttled_permille", place),
-            messages_demand=self._optional("messages_demand", place),
-            bytes_demand=self._optional("bytes_demand", place),
-            messages_limit=self._optional("messages_limit", place),
-            bytes_limit=self._optional("bytes_limit", place),
-            messages_ceiling=self._optional("messages_ceiling", place),
-            bytes_ceiling=self._optional("bytes_ceiling", place),
-            participants=self._value("participants", place),
-            topics=self._value("topics", place),
-            message_size=self._value("message_size", place),
-        )
+        values: dict[str, Any] = {
+            name: column[place] if column else 0 for name, column in self.fields.items()
+        }
+        for name in OPTIONALS:
+            values[name] = values[name] - 1 if values[name] else None
+        return Usage(**values)
 
     @cached_property
     def raises(self) -> frozenset[TrafficKey]:
@@ -98,7 +89,9 @@ class UsageColumns:
         if participants and 0 not in participants:
             return []
         return [
-            group for group, place in self.places.items() if not self._value("participants", place)
+            group
+            for group, place in self.places.items()
+            if not (participants and participants[place])
         ]
 
     @cached_property
@@ -114,13 +107,6 @@ class UsageColumns:
         names = map(crc32, map(str.encode, self.places), seeds)
         rows = map(crc32, map(_FIGURES.pack, *columns), names)
         return sum(compress(rows, self.fields["participants"]))
-
-    def _value(self, field: str, place: int) -> int:
-        column = self.fields[field]
-        return column[place] if column else 0
-
-    def _optional(self, field: str, place: int) -> int | None:
-        return self._value(field, place) - 1 if self._value(field, place) else None
 
 
 def usage_digest(group: str, monitoring_class: MonitoringClass, usage: Usage) -> int:

@@ -60,6 +60,10 @@ class Verdict(Enum):
     FAREWELL = "sent after its farewell"
 
 
+NOT_OF_A_MEMBER = frozenset({Verdict.STRANGER, Verdict.UNCONFIRMED, Verdict.OLD_INCARNATION})
+"""Verdicts on reports that no registration vouches for: they have no influence at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """The result of taking a report, and the followed groups whose split may have changed."""
@@ -238,6 +242,10 @@ class UsageMap:
         """Return whether all rows of a broker's present incarnation are known."""
         sender = self._senders.get(broker)
         return sender is not None and sender.whole > 0
+
+    def knows_all(self) -> bool:
+        """Return whether all rows of all other members are known."""
+        return all(self.is_complete(each) for each in self._members if each != self._broker)
 
     def has_gap(self, broker: str, now_ns: int) -> bool:
         """Return whether news of a broker was missed and not repeated for a round."""

@@ -54,7 +54,7 @@ _OWN_REQUESTS: Final = 1 << 62
 
 _Command = ProducerCommand | SubscribeCommand
 
-_Key = tuple[type[_Command], int]
+Key = tuple[type[_Command], int]
 """An id, and whether it is a producer's or a consumer's."""
 
 
@@ -143,13 +143,13 @@ class Participants:
         self._permitted = permitted
         self._exempted = exempted
         self._settled = settled
-        self._slots: dict[_Key, _Slot] = {}
+        self._slots: dict[Key, _Slot] = {}
         self._requests: OutstandingRequests[_Request] = OutstandingRequests()
         self._own_ids = count(_OWN_REQUESTS)
         #: The gate's own requests under way.
         self._own: set[int] = set()
         #: The last closed ids of producers and of consumers.
-        self._closed: dict[_Key, None] = {}
+        self._closed: dict[Key, None] = {}
         #: SENDs that the broker has and has not answered, of all producers.
         self.unanswered = 0
         #: The role of the client, and the turns that it shares with all of that role.
@@ -171,31 +171,14 @@ class Participants:
 
     # Requests of the client
 
-    def open_producer(self, command: ProducerCommand, *, remote: str | None) -> None:
-        """Take the client's request for a producer, which may replicate from a remote cluster.
+    def open(self, command: _Command, *, remote: str | None = None) -> None:
+        """Take the client's request for a producer, which may replicate from a cluster, or a consumer.
 
         Raises:
-            RequestRefused: another producer has its id, or there are `participants_max` already.
+            RequestRefused: another one has its id, or there are `participants_max` already.
             MalformedFrame: the request id is in use.
         """
-        self._open((ProducerCommand, command.producer_id), command, command.request_id, remote)
-
-    def open_consumer(self, command: SubscribeCommand) -> None:
-        """Take the client's request for a consumer.
-
-        Raises:
-            RequestRefused: another consumer has its id, or there are `participants_max` already.
-            MalformedFrame: the request id is in use.
-        """
-        self._open((SubscribeCommand, command.consumer_id), command, command.request_id, None)
-
-    def _open(
-        self,
-        key: _Key,
-        command: _Command,
-        request_id: int,
-        remote: str | None,
-    ) -> None:
+        key, request_id = _key_of(command), command.request_id
         slot = self._slots.get(key)
         if slot is not None and slot.command._replace(request_id=request_id) != command:
             raise _id_in_use(command)
@@ -207,21 +190,13 @@ class Participants:
         opened.opening.append(request_id)
         self._slots[key] = opened
 
-    def close_producer(self, producer_id: int, request_id: int) -> None:
-        """Take the client's request to close a producer.
+    def close(self, key: Key, request_id: int) -> None:
+        """Take a request to close the producer or consumer that has this id.
 
         Raises:
             MalformedFrame: the request id is in use.
         """
-        self._close((ProducerCommand, producer_id), request_id, _Does.CLOSE)
-
-    def close_consumer(self, consumer_id: int, request_id: int) -> None:
-        """Take the client's request to close a consumer.
-
-        Raises:
-            MalformedFrame: the request id is in use.
-        """
-        self._close((SubscribeCommand, consumer_id), request_id, _Does.CLOSE)
+        self._close(key, request_id, _Does.CLOSE)
 
     def unsubscribe(self, consumer_id: int, request_id: int) -> None:
         """Take the client's request to unsubscribe, which changes nothing if it fails.
@@ -231,7 +206,7 @@ class Participants:
         """
         self._close((SubscribeCommand, consumer_id), request_id, _Does.UNSUBSCRIBE)
 
-    def _close(self, key: _Key, request_id: int, does: _Does) -> None:
+    def _close(self, key: Key, request_id: int, does: _Does) -> None:
         slot = self._slots.get(key)
         repeats = frozenset(slot.opening) if slot is not None else frozenset[int]()
         self._requests.open(request_id, _Request(does, slot, repeats))
@@ -242,7 +217,7 @@ class Participants:
         """Take the gate's own request to close a consumer; return the id of the request."""
         request_id = next(self._own_ids)
         self.closed_consumer(consumer.consumer_id)
-        self.close_consumer(consumer.consumer_id, request_id)
+        self.close((SubscribeCommand, consumer.consumer_id), request_id)
         self._own.add(request_id)
         return request_id
 
@@ -276,13 +251,9 @@ class Participants:
         slot.permits = min(slot.permits + permits, PERMITS_MAX)
         return True
 
-    def was_producer(self, producer_id: int) -> bool:
-        """Return whether a producer of this id was closed lately: its client may not know yet."""
-        return (ProducerCommand, producer_id) in self._closed
-
-    def was_consumer(self, consumer_id: int) -> bool:
-        """Return whether a consumer of this id was closed lately: its client may not know yet."""
-        return (SubscribeCommand, consumer_id) in self._closed
+    def was_closed(self, key: Key) -> bool:
+        """Return whether a participant of this id was closed lately: its client may not know yet."""
+        return key in self._closed
 
     # Answers of the broker
 
@@ -410,7 +381,7 @@ class Participants:
         self._doubt((SubscribeCommand, consumer_id))
         return self.consumers.get(consumer_id)
 
-    def _doubt(self, key: _Key) -> None:
+    def _doubt(self, key: Key) -> None:
         slot = self._slots.get(key)
         if slot is not None and self._participant(slot.command) is not None:
             slot.doubtful |= set(slot.opening)
@@ -428,7 +399,7 @@ class Participants:
         if isinstance(participant, Producer):
             self.unanswered -= participant.unanswered
             del self.producers[participant.producer_id]
-            key: _Key = (ProducerCommand, participant.producer_id)
+            key: Key = (ProducerCommand, participant.producer_id)
         else:
             del self.consumers[participant.consumer_id]
             key = (SubscribeCommand, participant.consumer_id)
@@ -443,10 +414,13 @@ class Participants:
         """Free an id that is no longer in use."""
         command = slot.command
         if self._participant(command) is None and not slot.opening and not slot.closing:
-            if isinstance(command, ProducerCommand):
-                self._slots.pop((ProducerCommand, command.producer_id), None)
-            else:
-                self._slots.pop((SubscribeCommand, command.consumer_id), None)
+            self._slots.pop(_key_of(command), None)
+
+
+def _key_of(command: _Command) -> Key:
+    if isinstance(command, ProducerCommand):
+        return ProducerCommand, command.producer_id
+    return SubscribeCommand, command.consumer_id
 
 
 def _id_in_use(command: _Command) -> RequestRefused:

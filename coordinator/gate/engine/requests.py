@@ -26,6 +26,7 @@ from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol import commands, lookups, payload, rewriting, schema
+from coordinator.gate.protocol.commands import ProducerCommand, SubscribeCommand
 from coordinator.gate.protocol.frames import (
     ACK,
     CLOSE_CONSUMER,
@@ -104,7 +105,7 @@ class ClientRequests:
         vouches: bool,
         answer: Callable[[bytes], None],
         host: Callable[[], str],
-        replicates: Callable[[commands.ProducerCommand], str | None],
+        replicates: Callable[[ProducerCommand], str | None],
         charge: Callable[[int], None],
     ) -> None:
         self._holding = holding
@@ -230,7 +231,7 @@ class ClientRequests:
         Raises:
             MalformedFrame: there has been no such producer.
         """
-        if not self._participants.was_producer(producer_id):
+        if not self._participants.was_closed((ProducerCommand, producer_id)):
             raise MalformedFrame(FrameFault.UNKNOWN_PRODUCER, f"producer {producer_id}")
         self._refusals.count(RefusalReason.CLOSED_PRODUCER, f"producer {producer_id}")
         return FrameVerdict.DISCARD
@@ -278,14 +279,14 @@ class ClientRequests:
             command = commands.read_producer(data, body, command_end)
             self._check_producer(command)
             former = self._producers.get(command.producer_id)
-            self._participants.open_producer(command, remote=self._replicates(command))
+            self._participants.open(command, remote=self._replicates(command))
         except RequestRefused as refusal:
             return self._refuse(refusal)
         if former is not None:
             self._holding.drop_held(former)  # the client sends again every SEND without a receipt
         return _PASSES
 
-    def _check_producer(self, command: commands.ProducerCommand) -> None:
+    def _check_producer(self, command: ProducerCommand) -> None:
         self._check_topic("PRODUCER", command.topic, command.request_id)
         text = self._groups.scopes.refusal_of(command.topic)
         if text:
@@ -304,12 +305,12 @@ class ClientRequests:
             command = commands.read_subscribe(data, body, command_end)
             self._check_topic("SUBSCRIBE", command.topic, command.request_id)
             self._check_rate(command)
-            self._participants.open_consumer(command)
+            self._participants.open(command)
         except RequestRefused as refusal:
             return self._refuse(refusal)
         return _PASSES
 
-    def _check_rate(self, command: commands.SubscribeCommand) -> None:
+    def _check_rate(self, command: SubscribeCommand) -> None:
         consumer_key = (self._host(), command.consumer_name, command.consumer_id)
         if not self._groups.subscribe_rate.admits(consumer_key, self._holding.now_ns):
             self._counters.refused_subscribes += 1
@@ -327,7 +328,7 @@ class ClientRequests:
     ) -> Decision:
         fields = read_message(data, body, command_end, schema.CLOSE)
         producer_id, request_id = commands.number_of(fields, 1), commands.number_of(fields, 2)
-        self._participants.close_producer(producer_id, request_id)
+        self._participants.close((ProducerCommand, producer_id), request_id)
         producer = self._producers.get(producer_id)
         if producer is not None:
             self._holding.drop_held(producer)
@@ -338,7 +339,7 @@ class ClientRequests:
     ) -> Decision:
         fields = read_message(data, body, command_end, schema.CLOSE)
         consumer_id, request_id = commands.number_of(fields, 1), commands.number_of(fields, 2)
-        self._participants.close_consumer(consumer_id, request_id)
+        self._participants.close((SubscribeCommand, consumer_id), request_id)
         consumer = self._consumers.get(consumer_id)
         if consumer is not None:
             self._holding.deliveries.drop(consumer)
@@ -427,7 +428,7 @@ class ClientRequests:
         return holding.consumer_pace.admits(consumer, ids, holding.now_ns)
 
     def _refuse_consumer(self, consumer_id: int) -> FrameVerdict:
-        was_there = self._participants.was_consumer(consumer_id)
+        was_there = self._participants.was_closed((SubscribeCommand, consumer_id))
         reason = RefusalReason.CLOSED_CONSUMER if was_there else RefusalReason.UNKNOWN_CONSUMER
         self._refusals.count(reason, f"consumer {consumer_id}")
         return FrameVerdict.DISCARD

@@ -60,6 +60,14 @@ def entry_of(limits: Amounts, interval_s: int) -> Amounts:
     return Amounts(limits.messages * interval_s, limits.bytes * interval_s)
 
 
+def rises(seen: Record, wanted: Record) -> bool:
+    """Return whether a record has to let more pass in any unit."""
+    return any(
+        before != UNLIMITED and (after == UNLIMITED or after > before)
+        for before, after in zip(seen, wanted, strict=True)
+    )
+
+
 def _part(limit: int | None, interval_s: int, most: int) -> int:
     if limit is None:
         return UNLIMITED

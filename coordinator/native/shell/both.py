@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from coordinator.core.handling import Handling
 from coordinator.core.model import AnyRates, Attachments
 from coordinator.core.topics import names_scalable
-from coordinator.core.traffic import Traffic
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import TrafficGate
 
@@ -23,16 +19,18 @@ class GateAndNative:
     def __init__(self, gate: TrafficGate, native: NativeActuator) -> None:
         self._gate = gate
         self._native = native
+        #: Of these native enforcement knows nothing, or the gate knows better.
+        self.set_handling = gate.set_handling
+        self.when_in_force = gate.when_in_force
+        self.watch_traffic = gate.watch_traffic
+        self.collect = gate.collect
+        self.drain = gate.drain
 
     def set_limits(self, group: str, limits: AnyRates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on."""
         self._gate.set_limits(group, limits, leased=leased)
         if not names_scalable(group):  # brokers cannot limit a topic by its segments
             self._native.set_limits(group, limits, leased=leased)
-
-    def set_handling(self, group: str, handling: Handling) -> None:
-        """Handle a group's traffic in this way from now on; only the gate can."""
-        self._gate.set_handling(group, handling)
 
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""
@@ -49,19 +47,3 @@ class GateAndNative:
         """Count every topic against the groups of these attachments from now on."""
         self._gate.set_attachments(attachments)
         self._native.set_attachments(attachments)
-
-    def when_in_force(self, then: Callable[[], None]) -> None:
-        """Call this when all instructions so far are in force at the gate."""
-        self._gate.when_in_force(then)
-
-    def watch_traffic(self, resumed: Callable[[], None]) -> None:
-        """Call this when traffic passes or waits again."""
-        self._gate.watch_traffic(resumed)
-
-    async def collect(self) -> tuple[Traffic, ...]:
-        """Return the gate's counts since the last call."""
-        return await self._gate.collect()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Accept nothing new and return when requests under way are answered, or at the timeout."""
-        await self._gate.drain(timeout_s)

@@ -36,7 +36,7 @@ import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.conditions import TRANSPORT, Observed
-from coordinator.native.engine.entries import UNLIMITED, Record
+from coordinator.native.engine.entries import Record, rises
 from coordinator.native.engine.outside import NativeAdmin
 from coordinator.native.engine.sets import ALL_OF
 from coordinator.native.engine.steering import Steering
@@ -190,7 +190,7 @@ class Upkeep:
         if seen == wanted:
             self._note_right(key, wanted)
             return
-        has_room = seen is not None and not _rises(seen, least)
+        has_room = seen is not None and not rises(seen, least)
         waits = has_room and self._steering.is_used(name, self._clock.now_ns())
         lag_ns = UNUSED_AFTER_NS if waits else 0
         is_edit = key in self._right and seen not in of_late
@@ -317,11 +317,3 @@ class Upkeep:
         if name not in self._seen.edited:
             log.warning("changed in Pulsar by others", name=name)
         self._seen.edited[name] = self._clock.now_ns()
-
-
-def _rises(seen: Record, wanted: Record) -> bool:
-    """Return whether a record has to let more pass in any unit."""
-    return any(
-        before != UNLIMITED and (after == UNLIMITED or after > before)
-        for before, after in zip(seen, wanted, strict=True)
-    )
