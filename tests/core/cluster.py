@@ -136,6 +136,12 @@ class Cluster:
         self.want(broker, demand)
         return state
 
+    def settle(self, *demands: int, seconds: float = 3) -> None:
+        """Start b1, b2 and so on with these demands, and let time pass."""
+        for number, demand in enumerate(demands, start=1):
+            self.start(f"b{number}", demand)
+        self.run(seconds)
+
     def group(self) -> ResourceGroup:
         """The group's definition as it stands."""
         limits = ExactRates.from_mapping(

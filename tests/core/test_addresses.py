@@ -33,31 +33,27 @@ def known() -> KnownBrokers:
     return KnownBrokers("external")
 
 
-def test_the_address_of_a_gate_is_told_as_it_is(known: KnownBrokers) -> None:
-    """With TLS and without."""
-    found = known.update([A, B])
-
-    assert found.gate_for("pulsar://a:6652") == "pulsar://a:6652"
-    assert found.gate_for("pulsar+ssl://b:6653") == "pulsar+ssl://b:6653"
-
-
-def test_an_internal_address_becomes_that_of_the_gate_before_the_same_broker(
-    known: KnownBrokers,
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("pulsar://a:6652", "pulsar://a:6652"),
+        ("pulsar+ssl://b:6653", "pulsar+ssl://b:6653"),
+        ("pulsar://b:6650", "pulsar://b:6652"),
+        ("pulsar+ssl://a:6651", "pulsar+ssl://a:6653"),
+        # An operator may advertise more ports, and none of them but the gate's has limits.
+        ("pulsar://office:6650", "pulsar://a:6652"),
+    ],
+    ids=["gate", "gate with TLS", "internal", "internal with TLS", "other listener"],
+)
+def test_an_address_of_a_broker_becomes_that_of_the_gate_before_it(
+    known: KnownBrokers, named: str, told: str
 ) -> None:
-    """With TLS and without."""
-    found = known.update([A, B])
-
-    assert found.gate_for("pulsar://b:6650") == "pulsar://b:6652"
-    assert found.gate_for("pulsar+ssl://a:6651") == "pulsar+ssl://a:6653"
-
-
-def test_any_other_listener_becomes_the_gate_too(known: KnownBrokers) -> None:
-    """An operator may advertise more ports, and none of them but the gate's has limits."""
+    """The gate's own is told as it is."""
     listeners = {**A.listeners, "office": ServiceUrls("pulsar://office:6650")}
 
-    found = known.update([BrokerRegistration(A.broker, A.internal, listeners)])
+    found = known.update([BrokerRegistration(A.broker, A.internal, listeners), B])
 
-    assert found.gate_for("pulsar://office:6650") == "pulsar://a:6652"
+    assert found.gate_for(named) == told
 
 
 def test_the_address_of_a_broker_without_a_gate_is_told_to_no_client(known: KnownBrokers) -> None:

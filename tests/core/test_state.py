@@ -81,11 +81,6 @@ def test_a_new_incarnation_learns_and_says_so(state: CoordinatorState) -> None:
     assert stands(state) is Lifecycle.LEARNING
 
 
-def test_alone_it_is_active_as_soon_as_it_sees_itself(state: CoordinatorState) -> None:
-    """Without other members there is no usage to learn."""
-    activate(state)
-
-
 def test_it_learns_until_every_member_has_reported_completely(state: CoordinatorState) -> None:
     """An incomplete report of another member is not enough."""
     state.handle(ConnectionChanged(ConnectionState.CONNECTED), 0)
@@ -165,14 +160,6 @@ def test_a_registration_that_comes_back_during_a_drain_is_taken_back(
     state.handle(DrainRequested(), 0)
 
     assert state.handle(MembershipJoined(7), 1) == [LeaveMembership()]
-
-
-def test_an_illegal_event_changes_nothing(state: CoordinatorState) -> None:
-    """An event outside the table raises, and the state stays the same."""
-    with pytest.raises(IllegalTransition):
-        state.handle(DrainCompleted(), 0)
-
-    assert stands(state) is Lifecycle.STARTING
 
 
 def test_a_lost_session_is_noticed_by_the_own_timer(state: CoordinatorState) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.core.topics import TopicName
 
@@ -54,7 +56,7 @@ REFUSED = [
     "segment://a/b/c/", "segment://a/b/c/x", "segment://a/b/c/0000-7fff", "segment://a/b/c/0000-7fff-1-2",
     "segment://a/b/c/7fff-0000-1", "segment://a/b/c/0000-10000-1", "segment://a/b/c/0000-7fff--1",
     "segment://a/b/c/0000-7fff-9223372036854775808", "segment://a/b/c/0000-7fff-99999999999999999999",
-    "segment://a/b//0000-ffff-0",
+    "segment://a/b//0000-ffff-0", "a//c", "persistent://", "persistent://a", "persistent:///b/c",
 ]  # fmt: skip
 """No release accepts them."""
 
@@ -79,7 +81,7 @@ PARTITIONS = {
 NO_PARTITIONS = [
     "c", "c-partition-", "c-partition-00", "c-partition-01", "c-partition-+1", "c-partition--1",
     "c-partition-1x", "c-partition-2147483648", "c-partition-99999999999", "c-partition-\uff10\uff11",
-    "c-partition-\U0001d7cf", "c-partition-\u00b2",
+    "c-partition-\U0001d7cf", "c-partition-\u00b2", "-partition-1", "c-partition-x",
 ]  # fmt: skip
 """They end like one and are topics of their own."""
 
@@ -140,3 +142,26 @@ def test_a_name_that_only_looks_like_a_partition_is_a_topic_of_its_own(local_nam
     topic = TopicName("persistent", "a", "b", local_name)
 
     assert topic.split_partition() == (topic, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("t", "persistent://public/default/t"),
+        ("a/b/c", "persistent://a/b/c"),
+        ("non-persistent://a/b/c", "non-persistent://a/b/c"),
+        ("persistent://a/b/c-partition-3", "persistent://a/b/c-partition-3"),
+        ("persistent://a/cluster/b/c/d", "persistent://a/cluster/b/c/d"),
+    ],
+)
+def test_a_name_is_written_in_full(name: str, full: str) -> None:
+    """With its domain, its tenant and its namespace, and with the number of a partition."""
+    assert str(TopicName.parse(name)) == full
+
+
+@given(st.text())
+def test_any_text_is_a_topic_or_not(name: str) -> None:
+    """No text makes the parser fail, and a name that is one parses to itself."""
+    topic = TopicName.parse(name)
+
+    assert topic is None or TopicName.parse(str(topic)) == topic

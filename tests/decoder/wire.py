@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tests.gate.peer import read_varint
+
 VARINT, FIXED64, TEXT, START_GROUP, END_GROUP, FIXED32 = range(6)
 
 CONNECT: Final = 2
@@ -177,13 +179,13 @@ def decode(data: bytes, name: str = "") -> Fields:
     found: Fields = []
     pos = 0
     while pos < len(data):
-        tag, pos = _read_varint(data, pos)
+        tag, pos = read_varint(data, pos)
         number, kind = tag >> 3, tag & 7
         value: int | bytes | Fields
         if kind == VARINT:
-            value, pos = _read_varint(data, pos)
+            value, pos = read_varint(data, pos)
         elif kind == TEXT:
-            size, pos = _read_varint(data, pos)
+            size, pos = read_varint(data, pos)
             value, pos = data[pos : pos + size], pos + size
             inner = str(number) if not name else _MESSAGES.get(name, {}).get(number)
             if inner:
@@ -223,12 +225,3 @@ def split(stream: bytes) -> list[bytes]:
         frames.append(stream[:size])
         stream = stream[size:]
     return frames
-
-
-def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
-    value = shift = 0
-    while (byte := data[pos]) > 0x7F:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        pos += 1
-    return value | byte << shift, pos + 1

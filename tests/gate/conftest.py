@@ -32,6 +32,7 @@ from coordinator.gate.limits.throttle import (
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.connect_policy import Client as Address
 from coordinator.gate.protocol.connect_policy import ConnectPolicy
+from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
 from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.protocol.stream import ENDLESS
 from tests.gate import peer
@@ -113,6 +114,13 @@ class Client(ConnectionAudit):
         """The client sends this in one piece; returned is what reaches the broker by it."""
         self.session.receive_from_client(b"".join(frames), self._bench.now_ns)
         return self.broker_got()
+
+    def ends(self, *frames: bytes) -> FrameFault:
+        """Return why the last of these ends the connection; the broker gets the others only."""
+        with pytest.raises(MalformedFrame) as raised:
+            self.sends(*frames)
+        assert self.broker_got() == list(frames[:-1])
+        return raised.value.fault
 
     def opens(self, *requests: bytes) -> None:
         """The client asks for producers and consumers, and the broker accepts them."""
@@ -214,6 +222,16 @@ class Bench:
     def limit(self, group: str, messages: int | None = None, size: int | None = None) -> None:
         """Limit a group's publishes."""
         self.set_limits(group, Rates(publish_messages=messages, publish_bytes=size))
+
+    def limited(self, messages: int | None = None, size: int | None = None) -> None:
+        """Attach the namespace of `TOPIC` to the group named limited, and limit its publishes."""
+        self.attach(ns="limited")
+        self.limit("limited", messages, size)
+
+    def dispatch_limited(self, messages: int | None = None, size: int | None = None) -> None:
+        """Attach the same namespace to the same group, and limit what its consumers are sent."""
+        self.attach(ns="limited")
+        self.limit_dispatch("limited", messages, size)
 
     def limit_dispatch(
         self, group: str, messages: int | None = None, size: int | None = None

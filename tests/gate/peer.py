@@ -196,14 +196,15 @@ def granted(request: bytes) -> bytes:
     field, answer = {5: (3, producer_success), 4: (5, success)}[kind_of(request)]
     pos = 12 if request[11] < 0x80 else 13
     while True:
-        tag, pos = _read_varint(request, pos)
-        value, pos = _read_varint(request, pos)
+        tag, pos = read_varint(request, pos)
+        value, pos = read_varint(request, pos)
         if tag >> 3 == field:
             return answer(value)
         pos += value if tag & 7 == 2 else 0
 
 
-def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """A varint, and where it ends."""
     value = shift = 0
     while data[pos] > 0x7F:
         value |= (data[pos] & 0x7F) << shift

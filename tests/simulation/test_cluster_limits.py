@@ -12,8 +12,6 @@ from functools import partial
 
 import pytest
 
-from coordinator.core.allocation.laws import LAWS
-from coordinator.core.allocation.laws.claims import Claim
 from coordinator.core.limiting.windows import SoftWindow
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation.experiment import Figures, measure
@@ -36,13 +34,6 @@ def surge(law: str, policy: str, seed: int = 0) -> tuple[Figures, int]:
     before = sum(track.limits[WARM_UP_S - 1] or 0 for track in record.tracks.values())
     (figures,) = measure(stage, recording)
     return figures, before
-
-
-@pytest.mark.shows("service-cluster/remaining")
-def test_the_law_of_the_service_gives_each_of_five_brokers_400() -> None:
-    """150 + 1000 - 750."""
-    claims = {f"broker-{n}": Claim(used=EACH, wants=EACH) for n in range(BROKERS)}
-    assert set(LAWS["tdmq"](LIMIT, claims).targets.values()) == {400}
 
 
 @pytest.mark.shows("service-cluster/remaining")

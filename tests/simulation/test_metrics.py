@@ -14,46 +14,49 @@ def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[in
     return GroupSeries([limit] * length, admitted, wanted)
 
 
-def test_fair_shares_fill_the_small_ones_first() -> None:
-    """A demand below the level is met, the others are cut at one level, the idle get 0."""
-    wanted = {"a": 10, "b": 500, "c": 500, "d": 0}
+@pytest.mark.parametrize(
+    ("wanted", "weights", "shares"),
+    [
+        # A demand below the level is met, the others are cut at one level, the idle get 0.
+        ((10, 500, 500, 0), (1, 1, 1, 1), [10, 45, 45, 0]),
+        # One against three: a quarter and three quarters; to want little is to be content with it.
+        ((500, 500), (1, 3), [25, 75]),
+        ((500, 60), (1, 3), [40, 60]),
+        # A surplus belongs to no broker.
+        ((10, 20), (1, 1), [10, 20]),
+    ],
+)
+def test_fair_shares_fill_the_small_ones_first(
+    wanted: tuple[int, ...], weights: tuple[int, ...], shares: list[int]
+) -> None:
+    """Of 100, by weight."""
+    found = metrics.fair_shares(
+        100, dict(zip("abcd", wanted, strict=False)), dict(zip("abcd", weights, strict=False))
+    )
 
-    shares = metrics.fair_shares(100, wanted, dict.fromkeys(wanted, 1))
-
-    assert shares == {"a": 10, "b": 45, "c": 45, "d": 0}
-
-
-def test_fair_shares_go_by_weight() -> None:
-    """One against three: a quarter and three quarters; to want little is to be content with it."""
-    weights = {"a": 1, "b": 3}
-
-    assert metrics.fair_shares(100, {"a": 500, "b": 500}, weights) == {"a": 25, "b": 75}
-    assert metrics.fair_shares(100, {"a": 500, "b": 60}, weights) == {"a": 40, "b": 60}
-
-
-def test_fair_shares_are_never_more_than_what_is_wanted() -> None:
-    """A surplus belongs to no broker."""
-    assert metrics.fair_shares(100, {"a": 10, "b": 20}, {"a": 1, "b": 1}) == {"a": 10, "b": 20}
-
-
-def test_peak_overshoot_is_of_the_worst_window() -> None:
-    """Two steps of 8 and 7 where 5 a step are allowed are half too much."""
-    assert metrics.peak_overshoot([5, 8, 7, 0, 5], [5.0] * 5, window=2) == 0.5
+    assert found == dict(zip("abcd", shares, strict=False))
 
 
-def test_peak_overshoot_is_not_negative() -> None:
-    """A group below its limit has none."""
-    assert metrics.peak_overshoot([1, 1, 1], [5.0] * 3, window=2) == 0.0
+@pytest.mark.parametrize(
+    ("admitted", "allowed", "begin", "overshoot"),
+    [
+        # Two steps of 8 and 7 where 5 a step are allowed are half too much.
+        ([5, 8, 7, 0, 5], 5.0, 0, 0.5),
+        # A group below its limit has none.
+        ([1, 1, 1], 5.0, 0, 0.0),
+        # Seconds before the beginning are in no window.
+        ([50, 5, 5, 5], 5.0, 1, 0.0),
+        # A limit of 0 has no relative excess; the volume and the sum of limits show it.
+        ([5, 5], 0.0, 0, 0.0),
+    ],
+)
+def test_peak_overshoot_is_of_the_worst_window(
+    admitted: list[int], allowed: float, begin: int, overshoot: float
+) -> None:
+    """It is not negative."""
+    found = metrics.peak_overshoot(admitted, [allowed] * len(admitted), window=2, begin=begin)
 
-
-def test_peak_overshoot_counts_from_where_it_is_told() -> None:
-    """Seconds before the beginning are in no window."""
-    assert metrics.peak_overshoot([50, 5, 5, 5], [5.0] * 4, window=2, begin=1) == 0.0
-
-
-def test_windows_that_allow_nothing_have_no_overshoot() -> None:
-    """A limit of 0 has no relative excess; the volume and the sum of limits show it."""
-    assert metrics.peak_overshoot([5, 5], [0.0, 0.0], window=2) == 0.0
+    assert found == overshoot
 
 
 def test_volume_time_and_mean_over_the_limit() -> None:
@@ -66,36 +69,28 @@ def test_volume_time_and_mean_over_the_limit() -> None:
     assert metrics.mean_when_over(over, range(3)) == pytest.approx(1.35)
 
 
-def test_settle_is_the_first_round_that_stays_right() -> None:
-    """Right in round 1, wrong in round 2, right from round 3 on: three rounds."""
-    wanted = {"a": [99] * 6, "b": [99] * 6}
-    admitted = {"a": [80, 50, 80, 51, 50, 49], "b": [20, 50, 20, 49, 50, 51]}
+@pytest.mark.parametrize(
+    ("admitted", "event", "round_seconds", "rounds"),
+    [
+        # Right in round 1, wrong in round 2, right from round 3 on.
+        ([80, 50, 80, 51, 50, 49], 0, 1, 3),
+        # It was never wrong.
+        ([50, 50, 50], 1, 1, 0),
+        # A last round that is wrong: not settled before the next event.
+        ([50, 50, 80], 0, 1, None),
+        # Six seconds are two rounds of five seconds, begun ones included.
+        ([80] * 6 + [50] * 2, 0, 5, 2),
+    ],
+)
+def test_settle_is_the_first_round_that_stays_right(
+    admitted: list[int], event: int, round_seconds: int, rounds: int | None
+) -> None:
+    """Two saturated brokers pass 100 together; what the one admits is given."""
+    length = len(admitted)
+    wanted = {"a": [99] * length, "b": [99] * length}
+    pair = series(100, {"a": admitted, "b": [100 - each for each in admitted]}, wanted)
 
-    assert metrics.settle(series(100, admitted, wanted), event=0, end=6) == 3
-
-
-def test_settle_in_the_round_of_the_event_is_none_at_all() -> None:
-    """0 rounds: it was never wrong."""
-    wanted = {"a": [99] * 3, "b": [99] * 3}
-    admitted = {"a": [50] * 3, "b": [50] * 3}
-
-    assert metrics.settle(series(100, admitted, wanted), event=1, end=3) == 0
-
-
-def test_never_settled_is_none() -> None:
-    """A last round that is wrong: not settled before the next event."""
-    wanted = {"a": [99] * 3, "b": [99] * 3}
-    admitted = {"a": [50, 50, 80], "b": [50, 50, 20]}
-
-    assert metrics.settle(series(100, admitted, wanted), event=0, end=3) is None
-
-
-def test_settle_counts_report_rounds() -> None:
-    """Six seconds are two rounds of five seconds, begun ones included."""
-    wanted = {"a": [99] * 8, "b": [99] * 8}
-    admitted = {"a": [80] * 6 + [50] * 2, "b": [20] * 6 + [50] * 2}
-
-    assert metrics.settle(series(100, admitted, wanted), 0, 8, round_seconds=5) == 2
+    assert metrics.settle(pair, event, length, round_seconds=round_seconds) == rounds
 
 
 def test_tolerance_is_a_part_of_an_equal_share() -> None:

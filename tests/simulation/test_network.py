@@ -33,7 +33,7 @@ def test_everything_arrives_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("burst", [1, 5])
-@pytest.mark.parametrize("loss", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("loss", [0.01, 0.1, 0.3, 1.0])
 def test_the_share_of_losses_is_as_told(loss: float, burst: int) -> None:
     """For runs of any length the share is within a fifth, over 40,000 reports."""
     lossy = network(loss=loss, burst=burst)
@@ -58,13 +58,6 @@ def test_links_lose_apart() -> None:
     both = [(lossy.arrivals("a", "b", t), lossy.arrivals("a", "c", t)) for t in range(200)]
 
     assert any(bool(to_b) != bool(to_c) for to_b, to_c in both)
-
-
-def test_all_or_nothing() -> None:
-    """A loss of 1 lets nothing pass."""
-    dead = network(loss=1.0)
-
-    assert not any(dead.arrivals("a", "b", at_ns) for at_ns in range(100))
 
 
 def test_a_cut_has_a_direction() -> None:

@@ -110,23 +110,15 @@ def test_an_idle_limiter_saves_its_burst_and_no_more() -> None:
     assert total == 1_000 + 1_000 * BURST_NS // SECOND_NS
 
 
-def test_a_limiter_of_zero_lets_nothing_pass() -> None:
-    """Saved tokens do not pass either."""
-    limiter, load = limited_to(1_000), Load(Constant(0))
+@pytest.mark.parametrize(("offered", "rate"), [(0, 0), (5_000, 500)])
+def test_a_new_rate_holds_at_once(offered: int, rate: int) -> None:
+    """Halved in mid-run, a second passes half; at a rate of 0 saved tokens do not pass either."""
+    limiter, load = limited_to(1_000), Load(Constant(offered))
     admitted_in_a_second(limiter, load)
-    limiter.set_rate(Unit.MESSAGES, 0, SECOND_NS)
-    load.replace(Constant(1_000))
+    limiter.set_rate(Unit.MESSAGES, rate, SECOND_NS)
+    load.replace(Constant(5_000))
 
-    assert admitted_in_a_second(limiter, load, SECOND_NS) == 0
-
-
-def test_a_new_rate_holds_at_once() -> None:
-    """Halved in mid-run, a second passes half."""
-    limiter, load = limited_to(1_000), Load(Constant(5_000))
-    admitted_in_a_second(limiter, load)
-    limiter.set_rate(Unit.MESSAGES, 500, SECOND_NS)
-
-    assert admitted_in_a_second(limiter, load, SECOND_NS) == 500
+    assert admitted_in_a_second(limiter, load, SECOND_NS) == rate
 
 
 @pytest.mark.parametrize("size", [100, 999, 30_000])

@@ -157,15 +157,6 @@ def test_a_broken_promise_of_balanced_ends_the_run(monkeypatch: pytest.MonkeyPat
         saturated(5).run()
 
 
-def test_a_broken_certificate_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what was certified, and what was in force."""
-    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
-
-    broken = r"seed 5, .* s, .*orders: certified to be at most 1,804, but 2,700 is in force"
-    with pytest.raises(PromiseBroken, match=broken):
-        saturated(5).run()
-
-
 def test_eager_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same mistake is no broken promise of a policy that makes none."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
@@ -182,14 +173,6 @@ class _Brittle(CoordinatorState):
         return super().handle(event, now_ns)
 
 
-def test_a_core_that_raises_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the seed, the moment, the broker and the event."""
-    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Brittle)
-
-    with pytest.raises(PromiseBroken, match=r"seed 5, .*broker-.: KeyError.*ParticipantsChanged"):
-        saturated(5).run()
-
-
 class _Negative(CoordinatorState):
     """A core that puts another limit in force than it decided."""
 
@@ -199,15 +182,6 @@ class _Negative(CoordinatorState):
             if isinstance(each, SetLocalLimits):
                 self.decider.in_force[each.group] = Rates(publish_messages=-1)
         return instructions
-
-
-def test_a_broken_invariant_of_the_core_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``validate`` is asked after every event that made the core do something."""
-    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Negative)
-
-    broken = r"seed 5, .*: InvariantBroken: The limit in force is the decided one \(.* local -1, .*"
-    with pytest.raises(PromiseBroken, match=broken):
-        saturated(5).run()
 
 
 class _Adrift(CoordinatorState):
@@ -220,11 +194,28 @@ class _Adrift(CoordinatorState):
         return instructions
 
 
-def test_a_core_is_checked_whole_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every second another one, with all rows of all brokers."""
-    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Adrift)
+@pytest.mark.parametrize(
+    ("core", "broken"),
+    [
+        (_Careless, r".* s, .*orders: certified to be at most 1,804, but 2,700 is in force"),
+        (_Brittle, r".*broker-.: KeyError.*ParticipantsChanged"),
+        # ``validate`` is asked after every event that made the core do something.
+        (
+            _Negative,
+            r".*: InvariantBroken: The limit in force is the decided one \(.* local -1, .*",
+        ),
+        # Every second another core is checked whole, with all rows of all brokers.
+        (_Adrift, r".* s, .* digest of a broker's rows is the sum"),
+    ],
+    ids=["certificate", "exception", "invariant", "digest"],
+)
+def test_what_a_core_breaks_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, core: type[CoordinatorState], broken: str
+) -> None:
+    """With the seed, the moment, the broker, and what was promised or raised."""
+    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", core)
 
-    with pytest.raises(PromiseBroken, match=r"seed 5, .* digest of a broker's rows is the sum"):
+    with pytest.raises(PromiseBroken, match=f"seed 5, {broken}"):
         saturated(5).run()
 
 

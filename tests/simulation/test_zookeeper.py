@@ -76,15 +76,6 @@ def test_a_client_is_told_everything_when_it_connects() -> None:
     assert ensemble.members() == ["a"]
 
 
-def test_incarnations_only_grow(ensemble: Ensemble) -> None:
-    """A new registration is fenced off from all earlier ones."""
-    before = {member.broker: member.incarnation for member in ensemble.zookeeper.members}
-    ensemble.open("a")
-    after = {member.broker: member.incarnation for member in ensemble.zookeeper.members}
-
-    assert after["a"] > max(before.values())
-
-
 def test_a_dead_process_is_a_member_until_its_session_ends(ensemble: Ensemble) -> None:
     """Then the others are told."""
     dead = ensemble.open("c")

@@ -362,30 +362,6 @@ def test_max_min_is_the_definition_up_to_rounding(limit: int, claims: dict[str, 
     assert all(abs(targets[name] - exact[name]) < 1 for name in claims)
 
 
-@given(limit=limits, claims=claims_of_some)
-def test_max_min_cuts_no_broker_below_its_part_of_the_limit(
-    limit: int, claims: dict[str, Claim]
-) -> None:
-    """Each broker gets its demand or its weight's part of the limit, whatever the others claim."""
-    targets = max_min(limit, claims).targets
-    weight = sum(claim.weight for claim in claims.values())
-
-    for name, claim in claims.items():
-        part = limit * claim.weight // weight
-        assert targets[name] >= (part if claim.wants is None else min(part, claim.wants))
-
-
-@given(limit=limits, claims=claims_of_some)
-def test_max_min_counts_a_weight_of_w_as_w_brokers(limit: int, claims: dict[str, Claim]) -> None:
-    """A broker of weight w gets what w unbounded brokers of weight 1 get together."""
-    claims = claims | {"heavy": Claim(None, weight=3)}
-    triplets = {f"light-{i}": Claim(None) for i in range(3)}
-    apart = max_min(limit, {n: c for n, c in claims.items() if n != "heavy"} | triplets).targets
-
-    together = sum(apart[name] for name in triplets)
-    assert abs(max_min(limit, claims).targets["heavy"] - together) <= 3
-
-
 def test_small_demands_are_met_and_large_ones_share_the_rest_equally() -> None:
     """50, 150, 400, 900 and 2,000 of 1,000 are cut at 266 or 267."""
     wants = {"a": 50, "b": 150, "c": 400, "d": 900, "e": 2000}
@@ -393,19 +369,6 @@ def test_small_demands_are_met_and_large_ones_share_the_rest_equally() -> None:
 
     assert allocation.targets == {"a": 50, "b": 150, "c": 267, "d": 267, "e": 266}
     assert allocation.water_level == 266
-
-
-def test_an_unbounded_demand_is_cut_at_the_level() -> None:
-    """Two saturated brokers share equally, however unequal they were before (Pulsar keeps 80/20)."""
-    assert max_min(100, {"a": Claim(None), "b": Claim(None)}).targets == {"a": 50, "b": 50}
-
-
-def test_unclaimed_rate_is_headroom_shared_by_weight() -> None:
-    """If the limit suffices, each broker gets its demand and its part of the rest; there is no level."""
-    allocation = max_min(100, {"a": Claim(10), "b": Claim(30, weight=2)})
-
-    assert allocation.targets == {"a": 30, "b": 70}
-    assert allocation.water_level is None
 
 
 def test_rounding_goes_to_the_largest_remainder_then_by_name() -> None:

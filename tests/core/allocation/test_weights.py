@@ -57,19 +57,12 @@ def test_changed_weights_settle_as_a_changed_limit_does(policy: str) -> None:
 def test_a_new_topic_moves_the_limits_within_two_rounds() -> None:
     """The number is counted and reported like everything else, in large reports, too."""
     cluster = Cluster(limit=3000, weights="topics", small_report_entries=0)
-    for broker in ("b1", "b2"):
-        cluster.start(broker, demand=5000)
-    cluster.run(3)
+    cluster.settle(5000, 5000)
     assert limits(cluster) == [1500, 1500]
     cluster.topics["b2"] = 2
     cluster.run(2)
 
     assert limits(cluster) == [1000, 2000]
-
-
-def test_a_number_of_topics_is_nothing_to_a_group_with_equal_weights() -> None:
-    """The default is as before."""
-    assert limits(saturated(b1=1, b2=50)) == [1500, 1500]
 
 
 def test_explain_shows_the_weights_and_counts_by_them() -> None:

@@ -39,25 +39,64 @@ def moves(estimates: list[int | None]) -> int:
     return sum(before != after for before, after in pairwise(estimates))
 
 
-def test_the_demand_of_a_saturated_broker_is_unbounded() -> None:
-    """Held for nearly all of the time with its limit used up, by many messages: unbounded."""
+FREE = (0, 9_000)
+"""No client waited, at a limit far above."""
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param([(990, 950, 1_000, None)], id="saturated: unbounded"),
+        # Not half of the cluster's limit, but eight times what is known.
+        pytest.param(
+            [
+                (4, *FREE, 5),
+                (5, 1_000, 5, PROBE * 5),
+                (5, 1_000, 5, PROBE * 5),
+                (40, 1_000, 40, PROBE * 40),
+            ],
+            id="a few messages: a bounded probe",
+        ),
+        # Bursts wait for most of the time although 800 of 1,000 are enough for them.
+        pytest.param([(800, 800, 1_000, 816)], id="waiting below the limit is no demand"),
+        # Producers waited all the time, and tokens were lost.
+        pytest.param(
+            [(200, 1_000, 200, None), (94, 1_000, 200, None), (0, 1_000, 200, None)],
+            id="a gate that stands still does not want less",
+        ),
+        # It is what it was, or what passed if that is more.
+        pytest.param(
+            [(100, 0, 200, 102), (40, 1_000, 200, 102), (150, 1_000, 200, 153)],
+            id="a known demand stays known while the gate stands still",
+        ),
+        pytest.param([(20, 1_000, 40, None)], id="a newcomer whose gate stands still: unbounded"),
+        # It sent at least 70 % of what it wants, and headroom.
+        pytest.param([(1_000, 300, 1_000, 1_458)], id="held for 30 % of the time"),
+        pytest.param([(1_000, 890, 1_000, 2 * 1_020)], id="held: at most twice its rate"),
+        # 2 % above the admitted rate, rounded up.
+        pytest.param([(1_000, 0, None, 1_020)], id="unheld without a limit"),
+        pytest.param([(3, 0, 1_000, 4)], id="unheld with a limit"),
+        pytest.param([(1_000, *FREE, 1_020), (2_000, *FREE, 2_040)], id="a rise"),
+        # A quarter less is no noise: what is not used is free for others in the same round.
+        pytest.param([(1_000, *FREE, 1_020), (500, *FREE, 510)], id="a collapse"),
+        # Of 64 messages 40 may come in another round, at random; 31 are fewer wanted.
+        pytest.param(
+            [(64, *FREE, 66), (40, *FREE, 66), (31, *FREE, 32)], id="chance is no collapse"
+        ),
+        # Held half of the time it was taken for twice as much; a calm round shows what it is.
+        pytest.param(
+            [(1_000, 500, 1_000, 2_040), (1_000, 0, 2_040, 1_020)], id="a probe is no chance"
+        ),
+    ],
+)
+def test_the_demand_follows_what_passed_and_how_long_clients_waited(
+    rounds: list[tuple[int, int, int | None, int | None]],
+) -> None:
+    """Rate, thousandths of the time held, limit, and the demand that they show, round by round."""
     demand = estimate()
-    observe(demand, 990, held=950, limit=1_000)
-
-    assert demand.demand is None
-
-
-def test_a_few_messages_are_a_bounded_probe() -> None:
-    """Four a second are known, and once five waited: not half of the cluster's limit, but eight times."""
-    demand = estimate()
-    observe(demand, 4)
-    observe(demand, 5, held=1_000, limit=5)
-    assert demand.demand == PROBE * 5
-    observe(demand, 5, held=1_000, limit=5)
-    assert demand.demand == PROBE * 5
-    observe(demand, 40, held=1_000, limit=40)
-
-    assert demand.demand == PROBE * 40
+    for rate, held, limit, expected in rounds:
+        observe(demand, rate, held=held, limit=limit)
+        assert demand.demand == expected
 
 
 def test_of_a_newcomer_nothing_is_known() -> None:
@@ -99,14 +138,6 @@ def test_what_whole_rounds_say_is_not_overturned_by_a_few_messages() -> None:
     assert demand.believes(STRONG)
 
 
-def test_waiting_below_the_limit_is_no_demand() -> None:
-    """Bursts wait for most of the time although 800 of 1,000 are enough for them."""
-    demand = estimate()
-    observe(demand, 800, held=800, limit=1_000)
-
-    assert demand.demand == 816
-
-
 @pytest.mark.parametrize(("passed", "demand"), [(STRONG - 1, PROBE * 200), (STRONG, None)])
 def test_a_hundred_messages_under_throttling_prove_demand(passed: int, demand: int | None) -> None:
     """With fewer, a known demand that turns out to be throttled is probed within bounds."""
@@ -115,29 +146,6 @@ def test_a_hundred_messages_under_throttling_prove_demand(passed: int, demand: i
     known.saturate(200, passed)
 
     assert known.demand == demand
-
-
-def test_a_gate_that_stands_still_does_not_want_less() -> None:
-    """Producers waited all the time, and half of the tokens were lost: unbounded before and after."""
-    demand = estimate()
-    observe(demand, 200, held=1_000, limit=200)
-    assert demand.demand is None
-    observe(demand, 94, held=1_000, limit=200)
-    assert demand.demand is None
-    observe(demand, 0, held=1_000, limit=200)
-
-    assert demand.demand is None
-
-
-def test_a_known_demand_stays_known_while_the_gate_stands_still() -> None:
-    """It is what it was, or what passed if that is more."""
-    demand = estimate()
-    observe(demand, 100, limit=200)
-    observe(demand, 40, held=1_000, limit=200)
-    assert demand.demand == 102
-    observe(demand, 150, held=1_000, limit=200)
-
-    assert demand.demand == 153
 
 
 @pytest.mark.parametrize(
@@ -156,79 +164,6 @@ def test_a_gate_that_never_uses_its_limit_up_is_probed_after_three_rounds(
     observe(demand, rate, held=1_000, limit=limit)
 
     assert demand.demand == probe
-
-
-def test_a_newcomer_whose_gate_stands_still_is_unbounded() -> None:
-    """Nothing is known of it, and its producers wait all the time."""
-    demand = estimate()
-    observe(demand, 20, held=1_000, limit=40)
-
-    assert demand.demand is None
-
-
-def test_a_broker_that_was_held_now_and_then_wants_what_the_time_allows() -> None:
-    """Held for 30 % of the time, it sent at least 70 % of what it wants, and headroom."""
-    demand = estimate()
-    observe(demand, 1_000, held=300, limit=1_000)
-
-    assert demand.demand == 1_458
-
-
-def test_the_probe_of_a_broker_that_was_held_is_at_most_twice_its_rate() -> None:
-    """However long it was held, short of always."""
-    demand = estimate()
-    observe(demand, 1_000, held=890, limit=1_000)
-
-    assert demand.demand == 2 * 1_020
-
-
-def test_an_unheld_broker_wants_what_it_admits_and_headroom() -> None:
-    """2 % above the admitted rate, rounded up, with a limit or without."""
-    demand = estimate()
-    observe(demand, 1_000, limit=None)
-    assert demand.demand == 1_020
-    few = estimate()
-    observe(few, 3, limit=1_000)
-    assert few.demand == 4
-
-
-def test_a_rise_is_followed_at_once() -> None:
-    """More was admitted than was expected: the estimate is the new rate."""
-    demand = estimate()
-    observe(demand, 1_000)
-    observe(demand, 2_000)
-
-    assert demand.demand == 2_040
-
-
-def test_a_collapse_is_followed_at_once() -> None:
-    """A quarter less is no noise: what is not used is free for others in the same round."""
-    demand = estimate()
-    observe(demand, 1_000)
-    observe(demand, 500)
-
-    assert demand.demand == 510
-
-
-def test_what_chance_explains_is_no_collapse() -> None:
-    """Of 64 messages 40 may come in another round, at random; 31 are fewer wanted."""
-    demand = estimate()
-    observe(demand, 64)
-    observe(demand, 40)
-    assert demand.demand == 66
-    observe(demand, 31)
-
-    assert demand.demand == 32
-
-
-def test_what_was_too_high_by_a_probe_is_no_chance() -> None:
-    """Held half of the time it was taken for twice as much; a calm round shows what it is."""
-    demand = estimate()
-    observe(demand, 1_000, held=500, limit=1_000)
-    assert demand.demand == 2_040
-    observe(demand, 1_000, limit=2_040)
-
-    assert demand.demand == 1_020
 
 
 def test_a_message_now_and_then_is_never_idle() -> None:
@@ -336,9 +271,7 @@ def test_headroom_learns_from_a_demand_that_was_taken_too_low() -> None:
 def test_explain_tells_what_a_throttled_broker_wants_at_the_least() -> None:
     """The least is the admitted rate; the most is unknown."""
     cluster = Cluster(limit=3000)
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=300)
-    cluster.run(5)
+    cluster.settle(5000, 300, seconds=5)
     state = cluster.states["b1"]
     throttled, calm = explain(state, GROUP, Dimension.PUBLISH_MESSAGES, None, cluster.now_ns).wants
 

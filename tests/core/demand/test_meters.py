@@ -50,20 +50,27 @@ def count(
     meter.count(traffic, COUNT_NS, limit, bytes_limit, jointly=bytes_limit is not None)
 
 
-def test_what_had_waited_is_no_demand(meter: Meter) -> None:
-    """Clients who want 600 a second now first work off what waited; the sample tells what passed."""
-    play(meter, [(LIMIT, True)] * 6 + [(600, False)] * 14)
+@pytest.mark.parametrize(
+    ("counts", "demand"),
+    [
+        # Clients who want 600 a second now first work off what waited.
+        ([(LIMIT, True)] * 6 + [(600, False)] * 14, 600),
+        # Where that takes most of a round, too little is left to tell what is wanted.
+        ([(900, True)] * 11 + [(600, False)] * 9, 765),
+        # Waiting that comes back is of new messages.
+        ([(LIMIT, True)] * 4 + [(600, False)] * 12 + [(LIMIT, True)] + [(600, False)] * 3, 700),
+    ],
+    ids=["worked off", "most of a round", "waits again"],
+)
+def test_what_had_waited_is_no_demand(
+    meter: Meter, counts: list[tuple[int, bool]], demand: int
+) -> None:
+    """The sample tells what passed, and for how long clients waited."""
+    play(meter, counts)
 
-    assert meter.messages.sample == 720
-    assert meter.messages.sample_held_permille == 300
-    assert meter.messages.demand == 600
-
-
-def test_what_had_waited_counts_where_it_passes_for_most_of_a_round(meter: Meter) -> None:
-    """Too little is left to tell what is wanted."""
-    play(meter, [(900, True)] * 11 + [(600, False)] * 9)
-
-    assert meter.messages.demand == 765
+    assert meter.messages.sample == sum(rate for rate, _ in counts) // COUNTS
+    assert meter.messages.sample_held_permille == 1000 * sum(held for _, held in counts) // COUNTS
+    assert meter.messages.demand == demand
 
 
 def test_a_burst_that_waits_is_demand(meter: Meter) -> None:
@@ -81,13 +88,6 @@ def test_waiting_for_the_other_unit_is_waiting(meter: Meter) -> None:
     meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
 
     assert meter.messages.demand == 720
-
-
-def test_who_waits_again_has_not_worked_it_off(meter: Meter) -> None:
-    """Waiting that comes back is of new messages."""
-    play(meter, [(LIMIT, True)] * 4 + [(600, False)] * 12 + [(LIMIT, True)] + [(600, False)] * 3)
-
-    assert meter.messages.demand == 700
 
 
 def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: Meter) -> None:

@@ -102,9 +102,7 @@ class Observed(Cluster):
 def observed_cluster() -> Observed:
     """b1 and b2 want 2,500 messages/s each of a group of 3,000 that is only observed."""
     cluster = Observed()
-    for broker in ("b1", "b2"):
-        cluster.start(broker)
-    cluster.run(1)
+    cluster.settle(0, 0, seconds=1)
     for _ in range(200):
         cluster.now_ns += STEP_NS
         for broker in ("b1", "b2"):

@@ -159,39 +159,33 @@ def test_in_peace_the_lease_reaches_a_third_of_the_timeout_ahead() -> None:
     assert min(ahead) >= T * 32 // 100
 
 
-def test_the_first_confirmation_of_a_new_connection_is_enough() -> None:
-    """The leader has made it valid; the lease counts from when it was asked for, not from the answer."""
+@pytest.mark.parametrize(
+    ("confirmed", "timeout", "until"),
+    [
+        # The leader has made it valid: the lease counts from then, not from the answer.
+        ([(500, 400)], T, 400 + T - T // 20),
+        # Long after the connection was made.
+        ([(2 * T, 0)], T, None),
+        # One follower does not tell what another one has heard.
+        ([(T, 0), (2 * T, 0), (2 * T + 10, 1), (2 * T + 20, 1)], T, None),
+        # The servers' timeout counts where it is shorter: others wait for the configured one at most.
+        ([(10, 0)], T // 2, T // 2 - T // 40),
+        ([(10, 0)], 2 * T, T - T // 20),
+    ],
+    ids=["new", "long ago", "of two connections", "shortened timeout", "lengthened timeout"],
+)
+def test_a_lease_lasts_as_long_as_its_confirmations_prove(
+    confirmed: list[tuple[int, int]], timeout: int, until: int | None
+) -> None:
+    """Each is asked for at a moment, on a connection made at another; without proof is no lease."""
     held = a_lease()
-    held.confirmed(asked_ns=500, connected_ns=400, timeout_ns=T, now_ns=900)
-    assert held.until_ns == 400 + T - T // 20
+    for asked_ns, connected_ns in confirmed:
+        held.confirmed(asked_ns, connected_ns, timeout, asked_ns + 1)
 
-
-def test_a_connection_long_ago_proves_nothing_by_itself() -> None:
-    """There is no lease, and none that is over either."""
-    held = a_lease()
-    held.confirmed(asked_ns=2 * T, connected_ns=0, timeout_ns=T, now_ns=2 * T)
-    assert held.until_ns is None
-    assert not held.holds(2 * T)
-    assert not held.is_over(2 * T)
-
-
-def test_confirmations_of_different_connections_prove_nothing_together() -> None:
-    """One follower does not tell what another one has heard."""
-    held = a_lease()
-    for asked_ns, connected_ns in ((T, 0), (2 * T, 0), (2 * T + 10, 1), (2 * T + 20, 1)):
-        held.confirmed(asked_ns, connected_ns, T, asked_ns + 1)
-    assert held.until_ns is None
-
-
-def test_a_timeout_that_the_servers_shortened_counts_and_one_that_they_lengthened_does_not() -> (
-    None
-):
-    """Others wait for no more than the configured one."""
-    short, long = a_lease(), a_lease()
-    short.confirmed(10, 0, T // 2, 20)
-    long.confirmed(10, 0, 2 * T, 20)
-    assert short.until_ns == T // 2 - T // 40
-    assert long.until_ns == T - T // 20
+    assert held.until_ns == until
+    last_ns = confirmed[-1][0] + 1
+    assert held.holds(last_ns) is (until is not None)
+    assert not held.is_over(last_ns)
 
 
 def test_no_lease_is_asked_for_without_a_strict_group_or_a_connection() -> None:

@@ -52,16 +52,9 @@ def limits(cluster: Cluster) -> list[int]:
     return [cluster.limit_of(broker) for broker in sorted(cluster.states)]
 
 
-def settle(cluster: Cluster, *demands: int) -> None:
-    """Start b1, b2, ... with these demands and let them settle."""
-    for number, demand in enumerate(demands, start=1):
-        cluster.start(f"b{number}", demand)
-    cluster.run(3)
-
-
 def test_a_lone_sidecar_founds_the_books_and_holds_everything(cluster: WatchedCluster) -> None:
     """It writes to the store once, and not again while every member lives."""
-    settle(cluster, 5000)
+    cluster.settle(5000)
 
     assert limits(cluster) == [3000]
     assert cluster.escrow_writes == 1
@@ -80,7 +73,7 @@ def test_a_saturated_skewed_start_settles_at_equal_shares(cluster: WatchedCluste
 
 def test_a_joiner_gets_its_fair_share_within_a_round(cluster: WatchedCluster) -> None:
     """The third starts with nothing and has its third before the round is over."""
-    settle(cluster, 5000, 2000)
+    cluster.settle(5000, 2000)
     cluster.start("b3", demand=5000)
     assert cluster.limit_of("b3") == 0
     cluster.run(1)
@@ -88,19 +81,9 @@ def test_a_joiner_gets_its_fair_share_within_a_round(cluster: WatchedCluster) ->
     assert limits(cluster) == [1000, 1000, 1000]
 
 
-def test_what_one_broker_does_not_use_the_others_get(cluster: WatchedCluster) -> None:
-    """A demand below the fair share keeps a little headroom; all the rest goes to the others."""
-    settle(cluster, 5000, 5000, 5000)
-    cluster.want("b2", 300)
-    cluster.run(3)
-
-    assert 300 <= cluster.limit_of("b2") <= 330
-    assert sum(limits(cluster)) >= 3000 - len(cluster.states)
-
-
 def test_a_changed_limit_rescales_all_brokers_at_once(cluster: WatchedCluster) -> None:
     """Doubled and halved, without a single grant."""
-    settle(cluster, 9000, 9000, 9000)
+    cluster.settle(9000, 9000, 9000)
     cluster.ceiling = 6000
     cluster.set_limit(6000)
     assert limits(cluster) == pytest.approx([2000, 2000, 2000], abs=1)
@@ -113,7 +96,7 @@ def test_a_dead_brokers_share_returns_within_a_round_of_its_removal(
     cluster: WatchedCluster,
 ) -> None:
     """Its lease was over before: no fence, one write, and half for each of the two that are left."""
-    settle(cluster, 5000, 5000, 5000)
+    cluster.settle(5000, 5000, 5000)
     cluster.kill("b2")
     cluster.run(TIMEOUT_S)
     assert limits(cluster) == [1000, 1000]
@@ -126,7 +109,7 @@ def test_a_dead_brokers_share_returns_within_a_round_of_its_removal(
 
 def test_the_death_of_the_heir_is_inherited_too(cluster: WatchedCluster) -> None:
     """b1 began the books; b2 inherits, and once more when b1 has come and gone again."""
-    settle(cluster, 5000, 5000, 5000)
+    cluster.settle(5000, 5000, 5000)
     for _ in range(2):
         cluster.kill("b1")
         cluster.end_session("b1")
@@ -139,11 +122,11 @@ def test_the_death_of_the_heir_is_inherited_too(cluster: WatchedCluster) -> None
 
 def test_all_sidecars_killed_at_once_start_again_from_nothing(cluster: WatchedCluster) -> None:
     """The new sidecars inherit from the old ones by the record alone."""
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     for broker in ("b1", "b2"):
         cluster.kill(broker)
         cluster.end_session(broker)
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
 
     assert limits(cluster) == [1500, 1500]
 
@@ -152,7 +135,7 @@ def test_a_registration_that_was_replaced_is_inherited_from_after_the_fence(
     cluster: WatchedCluster,
 ) -> None:
     """Its former holder may still run, so the heir waits for the end of its lease."""
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     cluster.kill("b2")
     cluster.start("b2", demand=5000)
     cluster.run(TIMEOUT_S - 0.1)
@@ -164,7 +147,7 @@ def test_a_registration_that_was_replaced_is_inherited_from_after_the_fence(
 
 def test_a_sidecar_lowers_itself_before_it_says_farewell(cluster: WatchedCluster) -> None:
     """No traffic passes any more when the others hear that its share is free."""
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     state = cluster.states["b2"]
     instructions = state.handle(BrokerAvailabilityChanged(answering=False), cluster.now_ns)
 
@@ -178,7 +161,7 @@ def test_a_sidecar_lowers_itself_before_it_says_farewell(cluster: WatchedCluster
 
 def test_who_said_farewell_is_inherited_from_at_once(cluster: WatchedCluster) -> None:
     """Within a second everything is with those that stay."""
-    settle(cluster, 5000, 5000, 5000)
+    cluster.settle(5000, 5000, 5000)
     cluster.send("b2", BrokerAvailabilityChanged(answering=False))
     assert cluster.limit_of("b2") == 0
     cluster.run(1)
@@ -189,7 +172,7 @@ def test_who_said_farewell_is_inherited_from_at_once(cluster: WatchedCluster) ->
 @pytest.mark.parametrize("noticed", [False, True])
 def test_nothing_passes_after_the_lease(cluster: WatchedCluster, noticed: bool) -> None:
     """This holds whatever the connection says; with the same session the limits come back."""
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     cluster.unconfirmed.add("b2")
     if noticed:
         cluster.send("b2", ConnectionChanged(ConnectionState.SUSPENDED))
@@ -207,7 +190,7 @@ def test_nothing_passes_after_the_lease(cluster: WatchedCluster, noticed: bool) 
 def test_a_group_that_becomes_strict_later_waits_for_a_lease(cluster: WatchedCluster) -> None:
     """Without a lease the announced limits stay; the first lease founds the books with them."""
     cluster.policy = "balanced"
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     cluster.run(TIMEOUT_S)
     cluster.policy = "strict"
     cluster.set_limit(3000)
@@ -219,7 +202,7 @@ def test_a_group_that_becomes_strict_later_waits_for_a_lease(cluster: WatchedClu
 
 def test_a_lost_session_leaves_nothing(cluster: WatchedCluster) -> None:
     """A new registration does not own the old one's parts."""
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     cluster.send("b2", ConnectionChanged(ConnectionState.LOST))
 
     assert limits(cluster) == [1500, 0]
@@ -227,7 +210,7 @@ def test_a_lost_session_leaves_nothing(cluster: WatchedCluster) -> None:
 
 def test_a_silent_bus_changes_nothing(cluster: WatchedCluster) -> None:
     """No broker gives or gets parts; after a minute every limit is the same."""
-    settle(cluster, 5000, 300)
+    cluster.settle(5000, 300)
     before = limits(cluster)
     cluster.deaf = {"b1", "b2"}
     cluster.run(60)
@@ -238,7 +221,7 @@ def test_a_silent_bus_changes_nothing(cluster: WatchedCluster) -> None:
 def test_a_group_becomes_strict_without_a_dip(cluster: WatchedCluster) -> None:
     """The bases are the announced limits, so no broker starts from nothing."""
     cluster.policy = "balanced"
-    settle(cluster, 5000, 5000, 5000)
+    cluster.settle(5000, 5000, 5000)
     cluster.policy = "strict"
     cluster.set_limit(3000)
     assert limits(cluster) == [1000, 1000, 1000]
@@ -250,7 +233,7 @@ def test_a_group_becomes_strict_without_a_dip(cluster: WatchedCluster) -> None:
 
 def test_the_record_of_a_group_that_is_gone_is_removed(cluster: WatchedCluster) -> None:
     """The heir alone removes it, and repeats its request only in the next round."""
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
     gone = GroupsChanged(())
     heir = cluster.states["b1"].handle(gone, cluster.now_ns)
     other = cluster.states["b2"].handle(gone, cluster.now_ns)
@@ -264,29 +247,16 @@ def test_the_record_of_a_group_that_is_gone_is_removed(cluster: WatchedCluster) 
 def test_a_group_that_is_not_strict_says_nothing_of_books(cluster: WatchedCluster) -> None:
     """A group without the policy does not pay for it."""
     cluster.policy = "balanced"
-    settle(cluster, 5000, 5000)
+    cluster.settle(5000, 5000)
 
     assert all(report.escrow == () for report in cluster.reports)
     assert cluster.escrow_writes == 0
 
 
-def test_a_constant_demand_moves_no_limit(cluster: WatchedCluster) -> None:
-    """After settling, limits do not change for a minute (oscillation 0)."""
-    for broker, demand in (("b1", 5000), ("b2", 700), ("b3", 0)):
-        cluster.start(broker, demand)
-    cluster.run(200)
-    before = limits(cluster)
-    cluster.run(60)
-
-    assert limits(cluster) == before
-
-
 def test_with_nothing_new_the_books_are_not_repeated(cluster: WatchedCluster) -> None:
     """At constant demand brokers give no parts, and only complete reports tell of the books."""
     cluster.small_report_entries = 0
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(10)
+    cluster.settle(5000, 5000, seconds=10)
     before = len(cluster.reports)
     cluster.run(50)
 

@@ -45,10 +45,7 @@ def holding_all(usage: Usage) -> Usage:
 def cluster() -> Iterator[Cluster]:
     """b1 and b2 want everything, b3 a sixth of it; their invariants are checked at the end."""
     cluster = Cluster(limit=LIMIT)
-    cluster.start("b1", demand=LIMIT)
-    cluster.start("b2", demand=LIMIT)
-    cluster.start("b3", demand=LIMIT // 6)
-    cluster.run(5.0)
+    cluster.settle(LIMIT, LIMIT, LIMIT // 6, seconds=5.0)
     yield cluster
     cluster.validate()
 

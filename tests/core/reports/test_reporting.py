@@ -27,9 +27,7 @@ def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> N
     """Suppression of large reports: at constant demand only complete reports name a group."""
     cluster.small_report_entries = 0
     cluster.complete_report_rounds = 5
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(8)
+    cluster.settle(5000, 5000, seconds=8)
     before = len(cluster.reports)
     cluster.run(50)
     reports = cluster.reports[before:]
@@ -42,9 +40,7 @@ def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> N
 def test_a_sidecar_that_missed_a_change_of_a_large_report_asks_for_it(cluster: Cluster) -> None:
     """This holds when every repeat was lost, and long before a complete report is due."""
     cluster.small_report_entries = 0
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(5)
+    cluster.settle(5000, 5000, seconds=5)
     cluster.want("b1", 300)
     cluster.deaf = {"b2"}
     cluster.run(5)
@@ -59,9 +55,7 @@ def test_a_sidecar_that_missed_a_change_of_a_large_report_asks_for_it(cluster: C
 def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> None:
     """After the deletion the broker sends a complete report without the group."""
     cluster.small_report_entries = 0
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(5)
+    cluster.settle(5000, 5000, seconds=5)
     before = len(cluster.reports)
     cluster.send("b1", GroupsChanged(()))
     cluster.run(1.1)
@@ -109,9 +103,7 @@ def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -
 
 def test_one_lost_report_degrades_no_sidecar_and_is_healed(cluster: Cluster) -> None:
     """The next rounds repeat every change; no sidecar becomes DEGRADED."""
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(3)
+    cluster.settle(5000, 5000)
     cluster.deaf = {"b1"}
     cluster.want("b1", 300)
     cluster.run(1)

@@ -162,9 +162,7 @@ def test_a_busy_healthy_cluster_agrees() -> None:
 def test_who_goes_by_another_definition_is_named() -> None:
     """One sidecar has missed a change of the store: all others say which one."""
     cluster = Cluster(limit=3_000)
-    for broker in ("b1", "b2", "b3"):
-        cluster.start(broker, demand=500)
-    cluster.run(3.0)
+    cluster.settle(500, 500, 500)
     known = cluster.states["b3"].groups
     assert known is not None
     changed = replace(known["orders"], configuration_version=99)

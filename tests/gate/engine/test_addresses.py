@@ -150,28 +150,27 @@ def test_a_lookup_that_leads_to_no_gate_fails_so_that_the_client_asks_again(
     assert bench.counters.refusals == {RefusalReason.ADDRESS: 1}
 
 
-def test_the_log_is_told_once_for_each_connection(bench: Bench) -> None:
+MEND = "add the gates' listener to that broker's advertisedListeners"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (BARE, f"its broker has no gate there; {MEND}"),
+        # Another listener would not help there.
+        (FOREIGN, "no registered broker has this address"),
+    ],
+    ids=["no gate", "unregistered"],
+)
+def test_the_log_is_told_once_for_each_connection(bench: Bench, url: str, reason: str) -> None:
     """Clients ask again and again."""
     client = bench.client()
     for request_id in range(3):
-        client.is_sent(looked_up((1, BARE), request_id=request_id))
+        client.is_sent(looked_up((1, url), request_id=request_id))
 
-    ((reason, detail),) = client.refusals
-    assert reason is RefusalReason.ADDRESS
-    assert detail == (
-        f"LOOKUP_RESPONSE names {BARE}: its broker has no gate there; add the gates' listener to that "
-        "broker's advertisedListeners"
-    )
+    told = f"LOOKUP_RESPONSE names {url}: {reason}"
+    assert client.refusals == [(RefusalReason.ADDRESS, told)]
     assert bench.counters.refusals == {RefusalReason.ADDRESS: 3}
-
-
-def test_the_log_is_told_of_an_address_that_no_registered_broker_has(bench: Bench) -> None:
-    """Another listener would not help there."""
-    client = bench.client()
-    client.is_sent(looked_up((1, FOREIGN)))
-
-    ((_, detail),) = client.refusals
-    assert detail == f"LOOKUP_RESPONSE names {FOREIGN}: no registered broker has this address"
 
 
 def test_an_address_whose_gate_has_no_such_listener_is_left_out_of_a_lookup(bench: Bench) -> None:

@@ -31,8 +31,7 @@ def owed_s(bench: Bench, rate: int) -> float:
 
 def consumers(bench: Bench, rate: int) -> tuple[Dispatcher, Dispatcher]:
     """One consumer whose entries are larger than its limit lends, and an honest one."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", rate)
+    bench.dispatch_limited(rate)
     bench.wait(1000)
     large, honest = Dispatcher(bench.client(), []), Dispatcher(bench.client(), [])
     large.begin(TOPIC)
@@ -49,8 +48,7 @@ def arrivals(dispatcher: Dispatcher) -> list[int]:
 
 def holding(bench: Bench, *, shared: bool = False, held_bytes_max: int = 10**6) -> Client:
     """A client whose consumer 1 of a limit of 50 has a large entry held; consumer 2 has no limit."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 50)
+    bench.dispatch_limited(50)
     client = bench.client(held_bytes_max)
     client.opens(peer.subscribe(TOPIC, 1, 1, kind=int(shared)))
     client.opens(peer.subscribe("persistent://tenant/free/topic", 2, 2))
@@ -76,8 +74,7 @@ def test_a_batch_of_ten_seconds_comes_when_it_is_paid_for(bench: Bench) -> None:
 
 def test_the_limit_holds_for_entries_that_it_does_not_lend(bench: Bench) -> None:
     """Batches of ten seconds come every ten seconds, the first one, too."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 50)
+    bench.dispatch_limited(50)
     (dispatcher,) = begin(bench, 1, [LARGE] * 4)
 
     run(bench, [dispatcher], 32_000)
@@ -87,8 +84,7 @@ def test_the_limit_holds_for_entries_that_it_does_not_lend(bench: Bench) -> None
 
 def test_what_idle_consumers_were_promised_passes_at_the_limit(bench: Bench) -> None:
     """Five hundred consumers of an empty topic use the permit that each of them has, for 200 messages."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 50)
+    bench.dispatch_limited(50)
     client = bench.client()
     idle = [Dispatcher(client, [], consumer_id=n, subscription=f"s{n}") for n in range(1, 501)]
     for dispatcher in idle:
@@ -156,8 +152,7 @@ def test_entries_that_are_lent_to_the_group_are_charged_to_the_turn_of_their_cli
 
 def test_a_limit_in_bytes_holds_alike(bench: Bench) -> None:
     """An entry of a megabyte at a limit of 10 kB/s is paid for in 100 s, and others have their half."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", size=10_000)
+    bench.dispatch_limited(size=10_000)
     large, honest = Dispatcher(bench.client(), [1], size=1_000_000), Dispatcher(bench.client(), [])
     large.begin(TOPIC)
     honest.begin(OTHER)
@@ -216,8 +211,7 @@ def test_what_comes_in_one_read_with_an_entry_that_is_held_for_a_moment_does_not
     bench: Bench,
 ) -> None:
     """The entry goes out behind the read in which it came, and so does what came with it."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1_000)
+    bench.dispatch_limited(1_000)
     bench.wait(1_000)
     client = bench.client()
     client.opens(peer.subscribe(TOPIC))
@@ -260,24 +254,20 @@ def permits_in(frames: list[bytes]) -> int:
     )
 
 
-def test_a_client_that_closes_its_consumer_gets_nothing_more(bench: Bench) -> None:
-    """As soon as it asks for that; the broker's own close has the same effect."""
+@pytest.mark.parametrize("closes", ["client", "broker"])
+def test_what_is_held_of_a_consumer_that_is_closed_is_dropped(bench: Bench, closes: str) -> None:
+    """As soon as its client asks for that; the broker's own close has the same effect."""
     client = holding(bench)
-    client.sends(peer.close_consumer(1, 9))
+    if closes == "client":
+        client.sends(peer.close_consumer(1, 9))
+    else:
+        assert client.is_sent(peer.close_consumer(1, 0)) == [peer.close_consumer(1, 0)]
     assert client.session.held_frames == 0
 
-    client.is_sent(peer.success(9))
+    client.is_sent(*([peer.success(9)] if closes == "client" else []))
+    client.client_got()
     bench.wait(20_000)
     assert client.client_got() == []
-
-
-def test_the_brokers_close_drops_what_is_held(bench: Bench) -> None:
-    """The client subscribes again, and the broker sends it again."""
-    client = holding(bench)
-    assert client.is_sent(peer.close_consumer(1, 0)) == [peer.close_consumer(1, 0)]
-    bench.wait(20_000)
-    assert client.client_got() == []
-    assert client.session.held_frames == 0
 
 
 def test_a_consumer_that_moves_to_another_group_begins_to_pay_anew(bench: Bench) -> None:
@@ -330,8 +320,7 @@ def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
 ) -> None:
     """A quarter of the buffer; an entry of a connection that holds nothing fits if it is small."""
     bench.buffer = PublishBuffer(4_000_000)
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 50)
+    bench.dispatch_limited(50)
     large, small = peer.delivery(1, LARGE, b"y" * 600_000), peer.delivery(1, LARGE)
     first, second, third = (consuming(bench, f"s{number}") for number in range(3))
 
@@ -344,8 +333,7 @@ def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
 def test_a_large_entry_has_its_room_before_all_of_it_has_come(bench: Bench) -> None:
     """The room is free again when it turns out not to be needed."""
     bench.buffer = PublishBuffer(4_000_000)
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 50)
+    bench.dispatch_limited(50)
     entry = peer.delivery(1, LARGE, b"y" * 600_000)
     first, second = consuming(bench, "a"), consuming(bench, "b")
 
@@ -382,8 +370,7 @@ def test_a_rate_of_nothing_lets_nothing_pass(bench: Bench) -> None:
 
 def test_intervals_between_large_entries_are_those_of_the_limit(bench: Bench) -> None:
     """Two consumers with entries of different sizes, neither of them lent, share the limit."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 100)
+    bench.dispatch_limited(100)
     wide, narrow = begin(bench, 1, [1_200] * 5) + begin(bench, 1, [600] * 10, topic=OTHER)
 
     run(bench, [wide, narrow], 50_000)

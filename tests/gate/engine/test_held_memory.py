@@ -18,8 +18,7 @@ READ = 100
 @pytest.mark.parametrize("content", [0, 14, 1000])
 def test_held_publishes_count_what_they_take(bench: Bench, content: int) -> None:
     """However small they are, within a fifth; more is counted than is taken."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     client = bench.producing(held_bytes_max=10**9)
     frames = [
         peer.send(1, at, content=b"x" * content, checksum=False) for at in range(FRAMES + READ)
@@ -31,8 +30,7 @@ def test_held_publishes_count_what_they_take(bench: Bench, content: int) -> None
 @pytest.mark.parametrize("content", [0, 14, 1000])
 def test_held_deliveries_count_what_they_take(bench: Bench, content: int) -> None:
     """The same, of batches whose number of messages is no small number."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 0)
+    bench.dispatch_limited(0)
     client = bench.client(held_bytes_max=10**9)
     client.opens(peer.subscribe(TOPIC))
     frames = [peer.delivery(1, 300 + at, b"y" * content) for at in range(FRAMES + READ)]

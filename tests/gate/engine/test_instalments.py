@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.groups import GroupTable
@@ -59,17 +57,6 @@ def test_what_is_lent_is_a_setting(bench: Bench) -> None:
         bench.groups = GroupTable(bench.story, modes=Modes(debt_ns=debt_ns))
         limited(bench)
         assert len(bench.producing().sends(peer.send(1, 0, MOST))) == passed
-
-
-@pytest.mark.parametrize(("messages", "admitted"), [(MOST, True), (MOST + 1, False)])
-def test_no_more_than_that_passes_at_once(messages: int, admitted: bool) -> None:
-    """However full the bucket is."""
-    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story()))
-    limiter.set_limits(Rates(publish_messages=1), START_NS)
-    later_ns = START_NS + 10 * NANOS_PER_SECOND
-
-    assert limiter.admits(messages, 100, later_ns) is admitted
-    assert limiter.take(messages, 100, later_ns) is admitted
 
 
 def test_a_publish_that_takes_all_that_is_lent_passes_at_once(bench: Bench) -> None:

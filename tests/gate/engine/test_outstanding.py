@@ -73,27 +73,18 @@ def test_the_lookup_service_counts_its_requests_apart(both: Requests) -> None:
     assert len(both) == 1
 
 
-def test_an_error_to_two_requests_waits_for_the_other_answer(both: Requests) -> None:
-    """The request did not fail if it succeeds afterwards; then it was the lookup that failed."""
+@pytest.mark.parametrize(
+    "then",
+    [Requests.succeeded, Requests.lookup_succeeded, Requests.failed],
+    ids=["the lookup failed", "the request failed", "both failed"],
+)
+def test_an_error_to_two_requests_waits_for_the_other_answer(
+    both: Requests, then: Callable[[Requests, int], str | None]
+) -> None:
+    """The other answer tells whose it was."""
     assert both.failed(7) is None
 
-    assert both.succeeded(7) == "request"
-    assert len(both) == 0
-
-
-def test_an_error_is_the_requests_once_the_lookup_is_answered(both: Requests) -> None:
-    """The answer to the lookup proves that the error was the request's."""
-    assert both.failed(7) is None
-
-    assert both.lookup_succeeded(7) == "request"
-    assert len(both) == 0
-
-
-def test_two_errors_are_for_both(both: Requests) -> None:
-    """Their order does not matter."""
-    assert both.failed(7) is None
-
-    assert both.failed(7) == "request"
+    assert then(both, 7) == "request"
     assert len(both) == 0
 
 

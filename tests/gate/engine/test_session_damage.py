@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,33 +46,6 @@ def test_connected_announces_how_large_frames_may_be(bench: Bench) -> None:
 
     with pytest.raises(MalformedFrame):
         client.sends(peer.send(content=b"z" * 10_400))
-
-
-@given(
-    frames=st.lists(st.sampled_from(FRAMES + ANSWERS), min_size=1, max_size=6),
-    damage=st.tuples(st.integers(0, 10_000), st.binary(min_size=1, max_size=6)),
-    side=st.sampled_from(["client", "broker"]),
-)
-def test_damaged_frames_raise_one_error_only(
-    frames: list[bytes], damage: tuple[int, bytes], side: str
-) -> None:
-    """Nearly right streams from either side pass or are malformed, and the books can be closed."""
-    bench = Bench()
-    bench.attach(ns="group")
-    bench.limit("group", 1000)
-    client = bench.producing()
-    stream = bytearray(b"".join(frames))
-    position = damage[0] % len(stream)
-    stream[position : position + len(damage[1])] = damage[1]
-    receive = client.session.receive_from_client
-    if side == "broker":
-        receive = client.session.receive_from_broker
-    with suppress(MalformedFrame):
-        receive(bytes(stream), bench.now_ns)
-
-    client.session.close(bench.now_ns)
-
-    assert (bench.queue.waiting, client.session.held_bytes) == (0, 0)
 
 
 @pytest.mark.slow

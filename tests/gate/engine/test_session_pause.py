@@ -11,8 +11,7 @@ CHALLENGE, RESPONSE = peer.command(36, (1, "broker")), peer.command(37, (1, "cli
 
 def test_the_bound_stops_decoding_and_half_of_it_resumes(bench: Bench) -> None:
     """Beyond the bound nothing is decoded, not even what is already in memory."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     size = len(peer.send(1, 0)) + HELD_FRAME_OVERHEAD
     client = bench.producing(held_bytes_max=10 * size)
     sends = [peer.send(1, number % 100) for number in range(30)]
@@ -33,8 +32,7 @@ def test_the_bound_stops_decoding_and_half_of_it_resumes(bench: Bench) -> None:
 
 def test_a_frame_larger_than_the_bound_is_held_alone(bench: Bench) -> None:
     """Otherwise it would never pass."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     client = bench.producing(held_bytes_max=100)
     frame = peer.send(content=b"z" * 1000)
 
@@ -45,39 +43,9 @@ def test_a_frame_larger_than_the_bound_is_held_alone(bench: Bench) -> None:
     assert client.broker_got() == [frame, frame]
 
 
-def test_during_a_pause_the_gate_answers_for_the_client(bench: Bench) -> None:
-    """The client's PONG is stuck; without an answer the broker closes after a minute."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
-    client = bench.producing(held_bytes_max=100)
-
-    assert client.is_sent(peer.PING) == [peer.PING]
-    assert client.broker_got() == []
-    client.sends(peer.send(), peer.send())
-
-    assert client.is_sent(peer.PING) == [peer.PING]
-    assert client.broker_got() == [peer.PONG]
-    client.session.keep_alive()
-    assert client.client_got() == [peer.PONG]
-    assert bench.counters.keep_alive_replies == 2
-
-
-def test_a_challenged_client_is_heard_while_its_producer_is_held(bench: Bench) -> None:
-    """Only SENDs are held; the answer to AUTH_CHALLENGE overtakes them."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
-    client = bench.producing()
-    client.sends(peer.send())
-
-    assert client.is_sent(CHALLENGE) == [CHALLENGE]
-    assert client.sends(peer.send(), RESPONSE) == [RESPONSE]
-    assert client.session.held_frames == 2
-
-
 def test_a_challenged_client_is_read_although_no_more_could_be_held(bench: Bench) -> None:
     """The broker ends a connection that does not answer; so twice as much is held until it does."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
     client = bench.producing(held_bytes_max=4 * size)
     client.sends(*[peer.send()] * 6, RESPONSE, *[peer.send()] * 5)

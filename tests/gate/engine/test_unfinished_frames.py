@@ -19,8 +19,7 @@ SIZE = len(LARGE) + HELD_FRAME_OVERHEAD
 
 def held_back(bench: Bench) -> Client:
     """A client with one producer, which may not publish."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     return bench.producing()
 
 
@@ -54,8 +53,7 @@ def test_a_frame_without_room_in_its_connection_is_read_when_others_have_gone(
     bench: Bench, begun: int
 ) -> None:
     """Decoding stops in front of it, or within it; what comes behind it waits, too."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1)
+    bench.limited(1)
     client = bench.producing(held_bytes_max=SIZE)
     client.sends(peer.send(1, 0))
     client.sends_on(LARGE[:begun])

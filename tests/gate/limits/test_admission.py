@@ -52,8 +52,7 @@ def run(
 )
 def test_a_limit_is_kept_within_a_thousandth(bench: Bench, messages: int, seconds: int) -> None:
     """Saturated producers get neither more nor less, single messages and batches larger than a burst."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     clients = [bench.producing() for _ in range(3)]
 
     total = sum(run(bench, clients, seconds * SECOND, messages))
@@ -64,8 +63,7 @@ def test_a_limit_is_kept_within_a_thousandth(bench: Bench, messages: int, second
 @pytest.mark.slow
 def test_a_byte_limit_is_kept_within_a_thousandth(bench: Bench) -> None:
     """The same for bytes."""
-    bench.attach(ns="limited")
-    bench.limit("limited", size=100_000)
+    bench.limited(size=100_000)
     frame = peer.send()
     size = len(frame) - 8 - int.from_bytes(frame[4:8], "big")
     clients = [bench.producing() for _ in range(2)]
@@ -77,8 +75,7 @@ def test_a_byte_limit_is_kept_within_a_thousandth(bench: Bench) -> None:
 
 def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
     """apache/pulsar#26006: 3,000 frames in one read at 500/s; upstream let 1,416 + 1,584 through."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 500)
+    bench.limited(500)
     client = bench.producing()
     bench.wait(SECOND)
 
@@ -96,8 +93,7 @@ def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
 @pytest.mark.shows("pip-322/fairness", "pip-82/inside-a-broker")
 def test_producers_of_a_group_take_turns(bench: Bench) -> None:
     """They may share a connection or a topic, or not."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     clients = [bench.producing(TOPIC if n else f"{TOPIC}-other") for n in range(4)]
 
     passed = run(bench, clients, 3 * SECOND)
@@ -108,8 +104,7 @@ def test_producers_of_a_group_take_turns(bench: Bench) -> None:
 @pytest.mark.slow
 def test_large_messages_do_not_win(bench: Bench) -> None:
     """Of a byte limit each producer gets the same bytes, whatever the size of its messages."""
-    bench.attach(ns="limited")
-    bench.limit("limited", size=1_000_000)
+    bench.limited(size=1_000_000)
     contents = [b"x" * 100, b"x" * 1000, b"x" * 20_000]
     clients = [bench.producing() for _ in contents]
     passed = [0, 0, 0]
@@ -132,8 +127,7 @@ def sizes(client: Client) -> int:
 @pytest.mark.slow
 def test_large_batches_do_not_win(bench: Bench) -> None:
     """Of a message limit each producer gets the same messages, in batches or one by one."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     batching, single = bench.producing(), bench.producing()
     passed = [0, 0]
     for _ in range(1000):
@@ -149,8 +143,7 @@ def test_large_batches_do_not_win(bench: Bench) -> None:
 
 def test_an_earlier_time_alone_costs_a_producer_no_turns(bench: Bench) -> None:
     """A producer that used the limit alone for long shares it equally with a newcomer."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     early, late = bench.producing(), bench.producing()
     run(bench, [early], 4 * SECOND)
 
@@ -178,8 +171,7 @@ def test_a_newcomer_does_not_overtake(bench: Bench, tenants: dict[str, str]) -> 
 @pytest.mark.shows("pip-322/release")
 def test_each_release_is_checked_again(bench: Bench) -> None:
     """One token releases one message, however many wait."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 10)
+    bench.limited(10)
     clients = [bench.producing() for _ in range(5)]
     saturate(clients)
 
@@ -190,8 +182,7 @@ def test_each_release_is_checked_again(bench: Bench) -> None:
 
 def test_a_raised_limit_releases_at_once(bench: Bench) -> None:
     """apache/pulsar#25502: the old delay, here 5 s, must not be waited for."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 100)
+    bench.limited(100)
     client = bench.producing()
     bench.wait(SECOND)
     assert delivered_by(client, peer.send(messages=500)) == 1
@@ -209,8 +200,7 @@ def delivered_by(client: Client, frame: bytes) -> int:
 
 def test_a_raised_rate_moves_the_wake_time(bench: Bench) -> None:
     """The debt stays, and is paid at the new rate."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 10)
+    bench.limited(10)
     client = bench.producing()
     bench.wait(SECOND)
     client.sends(peer.send(messages=50), peer.send())
@@ -255,8 +245,7 @@ def test_a_producer_of_two_contended_groups_gets_its_turns(bench: Bench) -> None
 
 def test_a_limit_of_zero_wakes_nobody_and_piles_up_nothing(bench: Bench) -> None:
     """Clients that come and go leave no state behind, although none is ever served."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     for _ in range(100):
         client = bench.producing()
         client.sends(peer.send())
@@ -286,8 +275,7 @@ def test_the_queue_is_woken_every_5_ms_at_most(bench: Bench) -> None:
 
 def test_a_saturated_limit_is_served_every_10_ms(bench: Bench) -> None:
     """All that came since then in one go, whether from one producer or from several."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     clients = [bench.producing() for _ in range(3)]
     saturate(clients)
     passed = []
@@ -301,8 +289,7 @@ def test_a_saturated_limit_is_served_every_10_ms(bench: Bench) -> None:
 
 def test_few_publishes_under_way_are_enough_for_a_part(bench: Bench) -> None:
     """A producer that waits for receipts gets as much as one that sends as fast as it can."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
+    bench.limited(1000)
     waiting, sending = bench.producing(), bench.producing()
     passed = [0, 0]
     for _ in range(2 * SECOND):
@@ -318,8 +305,7 @@ def test_few_publishes_under_way_are_enough_for_a_part(bench: Bench) -> None:
 
 def test_waiting_is_measured_by_what_is_lacking(bench: Bench) -> None:
     """Messages and bytes count the time that producers wait for them, and no time when none waits."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 10, 10**9)
+    bench.limited(10, 10**9)
     client = bench.producing()
     client.sends(peer.send())
     bench.wait(100)

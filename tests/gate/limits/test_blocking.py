@@ -73,8 +73,7 @@ def test_who_wants_to_publish_to_a_refused_topic_is_told_the_same(bench: Bench) 
 
 def test_what_is_held_already_is_refused_when_the_topic_is(bench: Bench) -> None:
     """The refusals keep the order, before those of later publishes."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1)
+    bench.limited(1)
     client = bench.producing()
     client.sends(peer.send(1, 0), peer.send(1, 1))
     block(bench, REFUSED)

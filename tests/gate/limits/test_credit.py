@@ -14,7 +14,6 @@ from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.dispatch import DispatchLimiter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.limiter import PublishLimiter
-from coordinator.gate.limits.metering import BURST_NS
 from tests.gate import peer
 from tests.gate.conftest import START_NS, Bench, Story
 
@@ -95,8 +94,7 @@ def test_the_first_permit_of_a_consumer_waits_for_no_credit() -> None:
 def test_dispatch_saves_up_as_well(bench: Bench) -> None:
     """The permits of an idle minute go out at once, as far as messages come for them."""
     bench.handle("limited", FIVE_SECONDS)
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 100)
+    bench.dispatch_limited(100)
     client = bench.client()
     client.opens(peer.subscribe("persistent://tenant/ns/topic"))
     client.sends(peer.flow(1, 1))
@@ -167,9 +165,3 @@ def move(
             if (after[at] < shares[at]) is falls:
                 broker.set_limits(Rates(publish_messages=after[at]), now_ns)
     shares[:] = after
-
-
-def test_a_group_without_credit_saves_up_what_it_always_did() -> None:
-    """50 ms."""
-    limiter = new_limiter(1000, DEFAULT_HANDLING)
-    assert passed(limiter, START_NS + 60 * NANOS_PER_SECOND) == 1000 * BURST_NS // NANOS_PER_SECOND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -46,8 +47,7 @@ def test_a_limit_is_kept_from_the_first_second_on(
     bench: Bench, messages: int, consumers: int, shared: bool
 ) -> None:
     """A backlog of single messages or batches leaves at the limit, shared equally."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 5000)
+    bench.dispatch_limited(5000)
     dispatchers = begin(bench, consumers, [messages] * (40_000 // messages), shared=shared)
 
     run(bench, dispatchers, 4000)
@@ -69,8 +69,7 @@ def test_a_broker_that_reads_slowly_is_kept_busy(
 
     What comes in lumps is over it for a second, by a burst and by what may be out, 180 ms of it.
     """
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 500)
+    bench.dispatch_limited(500)
     dispatchers = begin(bench, consumers, [1] * 3000, read_ms=read_ms)
 
     run(bench, dispatchers, 5000)
@@ -92,8 +91,7 @@ def test_what_a_slow_broker_leaves_of_a_small_limit_in_bytes_is_saved_up_by_a_bu
     bench: Bench, standby: int, read_ms: int, burst_s: int, passed: tuple[float, float]
 ) -> None:
     """A bucket of 50 ms has two messages: while permits for them are out for longer, it runs over."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", size=40_000)
+    bench.dispatch_limited(size=40_000)
     bench.handle("limited", Handling(burst_ns=burst_s * NANOS_PER_SECOND))
     dispatchers = begin(bench, 1, [1] * 3000, size=900, read_ms=read_ms)
     dispatchers += begin(bench, standby, [])
@@ -110,8 +108,7 @@ def test_what_a_slow_broker_leaves_of_a_small_limit_in_bytes_is_saved_up_by_a_bu
 @pytest.mark.slow
 def test_a_limit_in_bytes_is_kept(bench: Bench) -> None:
     """Bytes as Pulsar counts them."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", size=1_000_000)
+    bench.dispatch_limited(size=1_000_000)
     dispatchers = begin(bench, 2, [1] * 5000, size=900)
 
     run(bench, dispatchers, 4000)
@@ -125,8 +122,7 @@ def test_a_limit_in_bytes_is_kept(bench: Bench) -> None:
 def test_mixed_batches_keep_the_limit(bench: Bench, seed: int) -> None:
     """Entries of any size in any order: debts are paid, and nothing is saved up."""
     dice = random.Random(seed)
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 2000)
+    bench.dispatch_limited(2000)
     entries = [dice.choice([1, 1, 1, 10, 50, 300]) for _ in range(3000)]
     dispatchers = begin(bench, 3, entries)
 
@@ -137,8 +133,7 @@ def test_mixed_batches_keep_the_limit(bench: Bench, seed: int) -> None:
 
 def test_consumers_without_a_backlog_take_nothing_from_others(bench: Bench) -> None:
     """Their unused permits are not tokens: the busy one gets the whole limit."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     idle = begin(bench, 20, [])
     (busy,) = begin(bench, 1, [1] * 5000)
 
@@ -149,8 +144,7 @@ def test_consumers_without_a_backlog_take_nothing_from_others(bench: Bench) -> N
 
 def test_idle_consumers_that_wake_up_together_do_not_flood(bench: Bench) -> None:
     """Each had one permit in hand; the second in which they wake is over the limit by these at most."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     dispatchers = begin(bench, 20, [])
     run(bench, dispatchers, 1000)
     for dispatcher in dispatchers:
@@ -163,8 +157,7 @@ def test_idle_consumers_that_wake_up_together_do_not_flood(bench: Bench) -> None
 
 def test_a_client_that_stops_giving_permits_leaves_its_share_to_the_other(bench: Bench) -> None:
     """A slow consumer limits itself, and no other consumer waits for it."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     (slow,) = begin(bench, 1, [1] * 5000, queue=100)
     slow.queue = 10_000  # it never reports half of that as consumed
     (quick,) = begin(bench, 1, [1] * 5000)
@@ -175,34 +168,26 @@ def test_a_client_that_stops_giving_permits_leaves_its_share_to_the_other(bench:
     assert sum(quick.received) == pytest.approx(2900, abs=120)
 
 
-def test_a_lifted_limit_releases_all_permits_at_once(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    "free",
+    [lambda bench: bench.limit_dispatch("limited", None), Bench.attach],
+    ids=["lifted limit", "detached namespace"],
+)
+def test_without_a_limit_all_permits_are_released_at_once(
+    bench: Bench, free: Callable[[Bench], None]
+) -> None:
     """Consumers that wait for nothing get theirs, and later permits pass untouched."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 10)
+    bench.dispatch_limited(10)
     begin(bench, 2, [], queue=100)
     bench.wait(1000)
     assert given(bench) == 2
 
-    bench.limit_dispatch("limited", None)
+    free(bench)
 
     assert given(bench) == 198
     client = bench.clients[0]
     assert client.sends(peer.flow(1, 5)) == [peer.flow(1, 5)]
     assert client.session.withheld_permits == 0
-
-
-def test_a_namespace_that_is_detached_releases_all_permits_at_once(bench: Bench) -> None:
-    """Waiting consumers get theirs, and so do the others."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 10)
-    begin(bench, 2, [], queue=100)
-    bench.wait(1000)
-    assert given(bench) == 2
-
-    bench.attach()
-
-    assert given(bench) == 198
-    assert bench.clients[0].session.withheld_permits == 0
 
 
 def test_a_limit_that_comes_later_counts_the_permits_that_are_out(bench: Bench) -> None:
@@ -218,8 +203,7 @@ def test_a_limit_that_comes_later_counts_the_permits_that_are_out(bench: Bench) 
 
 def test_what_the_limit_lends_passes_at_once(bench: Bench) -> None:
     """Permits are withheld for it, and entries are not."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 10)
+    bench.dispatch_limited(10)
     (dispatcher,) = begin(bench, 1, [], queue=100)
     frames = [peer.delivery(1, number) for number in range(1, 9)]
 
@@ -230,8 +214,7 @@ def test_what_the_limit_lends_passes_at_once(bench: Bench) -> None:
 
 def test_everything_else_of_a_consumer_passes(bench: Bench) -> None:
     """Acknowledgements, redelivery, seek; and nothing follows its CLOSE_CONSUMER."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 10)
+    bench.dispatch_limited(10)
     begin(bench, 1, [], queue=100)
     (client,) = bench.clients
     others = [
@@ -249,8 +232,7 @@ def test_everything_else_of_a_consumer_passes(bench: Bench) -> None:
 
 def test_a_consumer_that_subscribes_again_begins_anew(bench: Bench) -> None:
     """After a seek or an unload the broker knows of no permits, and the client gives them again."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     (dispatcher,) = begin(bench, 1, [1] * 3000)
     run(bench, [dispatcher], 1000)
 
@@ -281,8 +263,7 @@ def test_partly_acknowledged_batches_cost_fewer_permits(bench: Bench) -> None:
 
 def test_topics_that_are_not_persistent_get_what_the_bucket_is_good_for(bench: Bench) -> None:
     """Their brokers drop what finds no permit, so a burst below the limit needs them beforehand."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     begin(bench, 1, [], topic=f"non-{TOPIC}")
 
     bench.wait(100)
@@ -292,8 +273,7 @@ def test_topics_that_are_not_persistent_get_what_the_bucket_is_good_for(bench: B
 
 def test_a_subscriptions_name_exempts_nobody(bench: Bench) -> None:
     """The own broker's replicator, whose subscriptions are called so, passes no gate."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 0)
+    bench.dispatch_limited(0)
     client = bench.replicating()
     client.opens(peer.subscribe(TOPIC, request_id=2, subscription="pulsar.repl.west"))
 
@@ -302,8 +282,7 @@ def test_a_subscriptions_name_exempts_nobody(bench: Bench) -> None:
 
 def test_what_is_delivered_again_counts_again(bench: Bench) -> None:
     """A redelivery is traffic like any other, in messages and bytes."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 5000)
+    bench.dispatch_limited(5000)
     client = bench.client()
     Dispatcher(client, []).begin(TOPIC)
     counted = []
@@ -317,8 +296,7 @@ def test_what_is_delivered_again_counts_again(bench: Bench) -> None:
 
 def test_subscriptions_of_a_topic_share_its_limit(bench: Bench) -> None:
     """Each delivers the whole topic, together no more than the limit and equally, whatever their type."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     dispatchers = [
         Dispatcher(bench.client(), [1] * 9000, shared=shared, subscription=f"shared-{shared}")
         for shared in (False, True)
@@ -348,8 +326,7 @@ def test_both_groups_of_a_topic_must_admit(bench: Bench) -> None:
 
 def test_waiting_for_permits_is_time_held(bench: Bench) -> None:
     """The coordinator sees from it that consumers want more than they get."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 1000)
+    bench.dispatch_limited(1000)
     dispatchers = begin(bench, 1, [1] * 9000)
     run(bench, dispatchers, 1000)
     bench.groups.collect(bench.now_ns)
@@ -365,8 +342,7 @@ def test_waiting_for_permits_is_time_held(bench: Bench) -> None:
 
 def test_consumers_of_one_connection_are_told_apart(bench: Bench) -> None:
     """One limited, one not: permits of the other pass at once."""
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 10)
+    bench.dispatch_limited(10)
     client = bench.client()
     first = Dispatcher(client, [], consumer_id=1)
     second = Dispatcher(client, [], consumer_id=200)

@@ -25,8 +25,7 @@ def with_modes(bench: Bench, modes: Modes) -> Bench:
 def test_the_101st_of_100_messages_a_second_in_400_ms_is_held_for_600_ms(bench: Bench) -> None:
     """The example of the managed service, at the gate."""
     with_modes(bench, Modes(groups=maker_of(LimitMode.WINDOW)))
-    bench.attach(ns="limited")
-    bench.limit("limited", 100)
+    bench.limited(100)
     client = bench.producing()
     sends = [peer.send(1, number) for number in range(101)]
     passed = []
@@ -71,8 +70,7 @@ def test_a_window_dispatches_a_second_at_once_and_a_bucket_evenly(
 ) -> None:
     """At 20 messages a second, of a backlog that is longer; permits leave by twos."""
     with_modes(bench, Modes(groups=maker_of(mode)))
-    bench.attach(ns="limited")
-    bench.limit_dispatch("limited", 20)
+    bench.dispatch_limited(20)
     dispatchers = begin(bench, 1, [1] * 200)
     received = []
     for milliseconds in (300, 650, 350):
@@ -107,8 +105,7 @@ def test_a_namespace_in_the_group_of_the_cluster_counts_once(bench: Bench) -> No
 def test_a_rate_of_0_lets_nothing_pass_in_any_mode(bench: Bench, mode: LimitMode) -> None:
     """Until it is raised."""
     with_modes(bench, Modes(groups=maker_of(mode)))
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     client = bench.producing()
     assert client.sends(peer.send()) == []
     bench.wait(5_000)

@@ -20,8 +20,7 @@ TEXT = "resource group limited is over its limit: send less, or later"
 
 def refusing(bench: Bench, limit: int, after_ms: int, version: str = JAVA) -> Client:
     """A client of a group that refuses after this time, and saves up 50 ms of its limit."""
-    bench.attach(ns="limited")
-    bench.limit("limited", limit)
+    bench.limited(limit)
     bench.handle("limited", Handling(refuse_after_ns=after_ms * NANOS_PER_MILLI))
     return bench.producing(version=version)
 
@@ -150,8 +149,7 @@ def test_other_limits_hold_as_before(bench: Bench) -> None:
 
 def test_a_group_that_begins_to_refuse_refuses_what_waits_already(bench: Bench) -> None:
     """A group that ceases to refuse holds its publishes again."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1)
+    bench.limited(1)
     client = bench.producing(version=JAVA)
     client.sends(peer.send(1, 0))
     bench.wait(100)
@@ -267,9 +265,5 @@ def numbers(frames: list[bytes]) -> list[int]:
     for frame in frames:
         assert peer.kind_of(frame) in (7, 8)
         at = frame.index(b"\x08\x01\x10", 11) + 3
-        value = shift = 0
-        while frame[at] > 0x7F:
-            value |= (frame[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-        found.append(value | frame[at] << shift)
+        found.append(peer.read_varint(frame, at)[0])
     return found

@@ -168,8 +168,7 @@ def many_producers(bench: Bench, count: int, client: Client | None = None) -> Cl
 
 def test_three_hundred_producers_of_one_connection_leave_another_its_half(bench: Bench) -> None:
     """Turns are those of clients; within each, those of its producers."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 100)
+    bench.limited(100)
     found = passed(bench, {"many": many_producers(bench, 300), "one": bench.producing(OTHER)}, 20)
 
     assert abs(found["one"] - 1000) <= 10
@@ -178,8 +177,7 @@ def test_three_hundred_producers_of_one_connection_leave_another_its_half(bench:
 
 def test_producers_that_come_and_go_gain_nothing(bench: Bench) -> None:
     """A new producer's turn is its client's."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 100)
+    bench.limited(100)
     churns, honest = bench.client(), bench.producing(OTHER)
     found = Counter[str]()
     for number in range(1, 2_001):
@@ -200,8 +198,7 @@ def test_producers_that_come_and_go_gain_nothing(bench: Bench) -> None:
 
 def test_a_role_has_one_clients_part_on_all_its_connections(bench: Bench) -> None:
     """Ten connections that have proved the same role share what one connection of another gets."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 100)
+    bench.limited(100)
     rules = IdentityRules(basic=True)
     crowd = {
         f"crowd {number}": bench.client(identities=rules, connected=False) for number in range(10)

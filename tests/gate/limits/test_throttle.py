@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.topics import TopicName
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.scopes import part_of
 from coordinator.gate.limits.throttle import PublishBuffer, ThrottleReason
@@ -59,8 +58,7 @@ def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> Non
     """A connection that would exceed the buffer is not read until half of it is free."""
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
     bench.buffer = PublishBuffer(4 * size)
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     first, second = bench.producing(), bench.producing()
     first.sends(*sends(4))
 
@@ -79,8 +77,7 @@ def test_a_connection_is_read_when_all_reasons_are_gone(bench: Bench) -> None:
     """One that is over does not hide another one that is not."""
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
     bench.buffer = PublishBuffer(2 * size)
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     holder, client = bench.producing(), bench.client(pending_requests_max=1)
     holder.sends(*sends(2))
     client.opens(peer.producer(TOPIC), peer.producer(OTHER, 2, 2))
@@ -101,8 +98,7 @@ def test_a_connection_is_read_when_all_reasons_are_gone(bench: Bench) -> None:
 def test_connections_that_leave_are_not_kept_by_the_buffer(bench: Bench) -> None:
     """A limit of 0 never relieves the buffer, and reconnecting clients would pile up."""
     bench.buffer = PublishBuffer(10)
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     bench.producing().sends(*sends(1))
     for _ in range(5):
         client = bench.producing()
@@ -122,8 +118,7 @@ def test_the_strictest_limit_acts(
     bench: Bench, group: int | None, topic: int | None, broker: int, expected: int
 ) -> None:
     """Group, topic and broker must all admit."""
-    bench.attach(ns="limited")
-    bench.limit("limited", group)
+    bench.limited(group)
     bench.limit_topic(TOPIC, Rates(publish_messages=topic))
     bench.limit_broker(Rates(publish_messages=broker))
 
@@ -194,15 +189,3 @@ def test_invented_partitions_pile_up_nothing(bench: Bench) -> None:
         bench.producing(f"{TOPIC}-partition-{dice.randrange(2**31)}")
 
     assert len(bench.groups.scopes._topics) == 1
-
-
-@pytest.mark.parametrize(
-    ("local_name", "base", "index"),
-    [("t", "t", 0), ("t-partition-3", "t", 3), ("t-partition-", "t-partition-", 0),
-     ("-partition-1", "-partition-1", 0), ("t-partition-x", "t-partition-x", 0)],
-)  # fmt: skip
-def test_a_partition_is_part_of_its_topic(local_name: str, base: str, index: int) -> None:
-    """The name is read as TopicName.getPartitionedTopicName does."""
-    name = TopicName("persistent", "tenant", "ns", local_name)
-
-    assert name.split_partition() == (TopicName("persistent", "tenant", "ns", base), index)

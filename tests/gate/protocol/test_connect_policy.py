@@ -77,19 +77,6 @@ def test_nobody_borrows_the_gates_certificate(bench: Bench, connect: bytes, prin
     assert peer.kind_of(answer) == 14
 
 
-@pytest.mark.parametrize("hidden", [PROXY, CERTIFICATE], ids=["principal", "method"])
-def test_what_is_said_twice_ends_the_connection(bench: Bench, hidden: bytes) -> None:
-    """The broker takes the last of two CONNECTs in one command."""
-    first, second = hidden[10:], TOKEN[10:]
-    made = session(bench, vouches=True)
-
-    with pytest.raises(MalformedFrame) as refusal:
-        told(made, peer.frame(b"\x08\x02" + first + second))
-
-    assert refusal.value.fault is FrameFault.LAYOUT
-    assert made.to_broker == []
-
-
 def test_what_a_later_release_adds_is_left_out(bench: Bench) -> None:
     """Feature flags, too: neither side may speak in a way that the gate does not understand."""
     later = peer.command(2, (1, "c"), (4, 19), (10, b"\x08\x01\x50\x01"), (90, 1))

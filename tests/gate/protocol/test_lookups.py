@@ -24,27 +24,23 @@ def test_no_listener_is_passed_on(bench: Bench, connect_policy: ConnectPolicy) -
     assert passed == [peer.command(23, (1, TOPIC), (2, 7), (3, 1))]
 
 
-def test_what_a_lookup_says_else_is_passed_on(bench: Bench) -> None:
-    """The order stays, and so do properties that occur several times."""
-    fields: list[peer.Field] = [
-        (1, TOPIC),
-        (2, 7),
-        (3, 0),
-        (4, "alice"),
-        (5, b"data"),
-        (6, "token"),
-        (8, PROPERTY),
-    ]
-    lookup = peer.command(23, *fields, (8, PROPERTY))
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        # The order stays, and so do properties that occur several times.
+        (23, [(3, 0), (4, "alice"), (5, b"data"), (6, "token"), (8, PROPERTY), (8, PROPERTY)]),
+        # A proxy behind the gate has a role of its own, and speaks for its clients.
+        (21, [(3, "alice"), (4, b"data"), (5, "token")]),
+    ],
+    ids=["LOOKUP", "PARTITIONED_METADATA"],
+)
+def test_what_is_said_else_is_passed_on_where_the_broker_judges_it(
+    bench: Bench, kind: int, fields: list[peer.Field]
+) -> None:
+    """Of a principal, too."""
+    asked = peer.command(kind, (1, TOPIC), (2, 7), *fields)
 
-    assert bench.client().sends(lookup) == [lookup]
-
-
-def test_a_principal_is_passed_on_where_the_broker_judges_it(bench: Bench) -> None:
-    """A proxy behind the gate has a role of its own, and speaks for its clients."""
-    metadata = peer.command(21, (1, TOPIC), (2, 7), (3, "alice"), (4, b"data"), (5, "token"))
-
-    assert bench.client().sends(metadata) == [metadata]
+    assert bench.client().sends(asked) == [asked]
 
 
 def test_no_principal_is_passed_on_where_the_gate_vouches(bench: Bench) -> None:

@@ -55,13 +55,6 @@ def test_the_fields_of_a_run_are_those_of_all_levels() -> None:
     assert fields_of(peer.receipt(1, 7)) == 1
 
 
-def test_a_run_has_names() -> None:
-    """For who decides about it."""
-    run = built()(peer.receipt(300, 1) * 3, 0, FRAME_MAX)
-    assert (run.kind, run.owner, run.frames, run.messages, run.size) == (7, 300, 3, 3, 0)
-    assert (run.most_messages, run.largest, run.end) == (1, 0, 3 * len(peer.receipt(300, 1)))
-
-
 @pytest.mark.parametrize(
     "other",
     [peer.send(2), peer.receipt(1), peer.PING, peer.producer(TOPIC), b"\0\0\0\5", b"junk" * 30],
@@ -145,8 +138,7 @@ def test_damaged_runs_stay_inside_their_frames() -> None:
 
 def test_a_run_that_does_not_fit_is_decided_frame_by_frame(bench: Bench) -> None:
     """As many pass as there are tokens for, the others are held; the same with and without runs."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 100)
+    bench.limited(100)
     client = bench.producing()
     bench.wait(1000)
     frames = [peer.send(1, number) for number in range(20)]
@@ -157,8 +149,7 @@ def test_a_run_that_does_not_fit_is_decided_frame_by_frame(bench: Bench) -> None
 
 def test_a_run_never_makes_a_debt(bench: Bench) -> None:
     """A single message larger than the bucket passes when it is full; many small ones do not."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 20)
+    bench.limited(20)
     client = bench.producing()
     bench.wait(1000)
 

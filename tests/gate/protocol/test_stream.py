@@ -189,33 +189,6 @@ def test_resume_begins_with_the_frame_that_stopped() -> None:
     assert b"".join(stream.out) == b"".join(frames)
 
 
-@pytest.mark.parametrize("order", ["type twice", "type last"])
-def test_a_send_in_disguise_is_malformed(order: str) -> None:
-    """A second type field turns a command that passes unseen into a SEND; the broker would take it."""
-    inner = peer.message((1, SWALLOWED), (2, 0))
-    disguised = {
-        "type twice": peer.message((1, 18), (1, 6), (6, inner)),
-        "type last": peer.message((6, inner), (1, 6)),
-    }
-    decider = Decider()
-
-    with pytest.raises(MalformedFrame) as raised:
-        decider.stream.feed(peer.frame(disguised[order], peer.payload_of(b"x")))
-
-    assert raised.value.fault is FrameFault.LAYOUT
-    assert (decider.seen, decider.out()) == (0, b"")
-
-
-def test_only_one_type_carries_a_payload() -> None:
-    """Behind any other command the broker would read on where the gate has stopped."""
-    decider = Decider()
-
-    with pytest.raises(MalformedFrame) as raised:
-        decider.stream.feed(peer.frame(peer.PING[8:], b"x"))
-
-    assert raised.value.fault is FrameFault.PAYLOAD
-
-
 @pytest.mark.parametrize("more", [0, 1, 3, 4])
 @pytest.mark.parametrize(
     ("head", "fault"),
@@ -253,20 +226,3 @@ def test_the_largest_frame_is_let_through() -> None:
     decider.stream.feed(head + bytes(12))
 
     assert decider.out() == head + bytes(12)
-
-
-@given(st.binary(max_size=200), st.integers(1, 50))
-def test_random_bytes_raise_one_error_only(data: bytes, chunk: int) -> None:
-    """The frames before the fault have passed; only MalformedFrame is raised."""
-    decider = Decider()
-    stream = peer.PING + data
-    fed = 0
-    try:
-        for begin in range(0, len(stream), chunk):
-            fed = begin + chunk
-            decider.stream.feed(stream[begin:fed])
-    except MalformedFrame:
-        pass
-
-    if fed >= len(peer.PING):
-        assert decider.out().startswith(peer.PING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from coordinator.gate.protocol import rewriting, schema
@@ -29,6 +31,14 @@ def ack(count: int, consumer_id: int = 1) -> bytes:
     return command(10, (1, consumer_id), (2, 0), *[(3, MESSAGE_ID)] * count)
 
 
+def publish(properties: int, *more: peer.Field, key: str = "k", value: str = "v") -> bytes:
+    """A SEND whose metadata have this many properties, and more."""
+    pair = message((1, key), (2, value))
+    metadata = message((1, "p"), (2, 1), (3, 1), *[(4, pair)] * properties, *more)
+    head = message((1, 6), (6, message((1, 1), (2, 1))))
+    return peer.frame(head, len(metadata).to_bytes(4, "big") + metadata)
+
+
 def consuming(bench: Bench) -> Client:
     """A client with one consumer."""
     client = bench.client()
@@ -47,9 +57,7 @@ def test_a_command_that_is_larger_than_its_content_can_need_is_refused_by_its_he
     head = size.to_bytes(4, "big")
     frame = (size + 4).to_bytes(4, "big") + head + b"\x08" + varint(kind) + body + b"\0" * 60
 
-    with pytest.raises(MalformedFrame) as caught:
-        client.sends(frame)
-    assert caught.value.fault in (FrameFault.COMMAND_TOO_LARGE, FrameFault.LAYOUT)
+    assert client.ends(frame) in (FrameFault.COMMAND_TOO_LARGE, FrameFault.LAYOUT)
 
 
 def test_the_refusal_names_the_type_the_size_and_the_bound(bench: Bench) -> None:
@@ -83,45 +91,63 @@ def test_ids_of_any_number_reach_the_broker_as_they_were(
 
 def test_fields_that_the_helper_reads_count_as_well(bench: Bench) -> None:
     """Of SENDs that pass as a run, and of those that do not."""
-    properties = [(4, message((1, ""), (2, "")))] * 1_300
-    metadata = message((1, "p"), (2, 1), (3, 1), *properties)
-    head = message((1, 6), (6, message((1, 1), (2, 1))))
-    large = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata)
-    fields = 3 * 1_300
+    large, fields = publish(1_300, key="", value=""), 3 * 1_300
     client = bench.producing()
     assert decided(client, *[large] * 10) >= 10 * fields // WORK_FIELDS
 
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     assert decided(client, *[large] * 10) >= 10 * fields // WORK_FIELDS
 
 
 def test_a_turn_that_is_shorter_than_a_run_decides_a_frame(bench: Bench) -> None:
     """A run that does not pass is looked for again; each turn gets on, however much it counts as."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     bench.turn = 3
     client = bench.producing()
-    properties = [(4, message((1, ""), (2, "")))] * 1_300
-    metadata = message((1, "p"), (2, 1), (3, 1), *properties)
-    head = message((1, 6), (6, message((1, 1), (2, 1))))
-    large = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata)
+    large = publish(1_300, key="", value="")
     assert client.sends(*[large] * 10) == []
     for _ in range(10):
         client.session.serve_client(bench.now_ns)
     assert (client.session.held_frames, client.session.client_waits) == (10, False)
 
 
-@pytest.mark.parametrize(("count", "passes"), [(10_000, True), (10_001, False)])
-def test_the_ids_of_a_command_are_bounded(bench: Bench, count: int, passes: bool) -> None:
-    """Ten times as many as clients send at once: the broker has work with each, however short it is."""
+BOUNDED: dict[str, tuple[Callable[[int], bytes], int, int, str]] = {
+    # Ten times as many as clients send at once: the broker has work with each, however short it is.
+    "ids": (ack, 10_000, 10_001, "more than 10000 message ids"),
+    # At all levels together; a client that sets more properties is told by its connection's end.
+    "fields": (
+        lambda n: command(5, (1, TOPIC), (2, 2), (3, 7), *[(6, message((1, "k"), (2, "v")))] * n),
+        1_300,
+        1_500,
+        f"more fields than a client needs: more than {FIELDS_MAX}",
+    ),
+    # Whether runs are found or not.
+    "fields of metadata": (publish, 1_300, 1_500, "more fields than a client needs"),
+}
+"""The frame of a number of them, the most that pass, a number that does not, and what is said then."""
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_what_a_command_holds_is_bounded(bench: Bench, name: str) -> None:
+    """One with more ends the connection."""
+    written, most, more, said = BOUNDED[name]
     client = consuming(bench)
-    frame = ack(count)
-    if passes:
-        assert client.sends(frame) == [frame]
-        return
-    with pytest.raises(MalformedFrame, match="more than 10000 message ids"):
-        client.sends(frame)
+    client.opens(peer.producer(TOPIC, 1, 3))
+
+    assert client.sends(written(most)) == [written(most)]
+    with pytest.raises(MalformedFrame, match=said):
+        client.sends(written(more))
+
+
+def test_the_fields_of_later_releases_are_bounded(bench: Bench) -> None:
+    """Already those of a CONNECT, which comes before the broker has accepted the client."""
+    most, more = (
+        command(2, (1, "test"), *[(900, 1)] * count) for count in (UNKNOWN_MAX, UNKNOWN_MAX + 1)
+    )
+
+    assert len(bench.client(connected=False).sends(most)) == 1
+    with pytest.raises(MalformedFrame, match="a field of no known release"):
+        bench.client(connected=False).sends(more)
 
 
 @pytest.mark.parametrize("count", [1, 1_000])
@@ -131,9 +157,9 @@ def test_a_message_id_names_its_ledger_and_its_entry(
 ) -> None:
     """The broker would read all ids before it ends the connection."""
     client = consuming(bench)
-    with pytest.raises(MalformedFrame) as caught:
-        client.sends(command(10, (1, 1), (2, 0), *[(3, MESSAGE_ID)] * count, (3, missing)))
-    assert caught.value.fault is FrameFault.MISSING_FIELD
+    frame = command(10, (1, 1), (2, 0), *[(3, MESSAGE_ID)] * count, (3, missing))
+
+    assert client.ends(frame) is FrameFault.MISSING_FIELD
 
 
 def test_a_large_command_goes_on_as_it_was_read(bench: Bench) -> None:
@@ -193,49 +219,6 @@ def test_an_ack_of_an_unknown_consumer_is_dropped_before_its_ids_are_read(bench:
     assert client.refusals == [(RefusalReason.UNKNOWN_CONSUMER, "consumer 9")]
 
 
-@pytest.mark.parametrize(("properties", "passes"), [(1_300, True), (1_500, False)])
-def test_the_fields_of_a_command_are_bounded(bench: Bench, properties: int, passes: bool) -> None:
-    """At all levels together; a client that sets more properties is told by the end of its connection."""
-    client = bench.client()
-    frame = command(5, (1, TOPIC), (2, 1), (3, 1), *[(6, message((1, "k"), (2, "v")))] * properties)
-    if passes:
-        assert client.sends(frame) == [frame]
-        return
-    with pytest.raises(
-        MalformedFrame, match=f"more fields than a client needs: more than {FIELDS_MAX}"
-    ):
-        client.sends(frame)
-
-
-@pytest.mark.parametrize(("properties", "passes"), [(1_300, True), (1_500, False)])
-def test_the_fields_of_a_messages_metadata_are_bounded(
-    bench: Bench, properties: int, passes: bool
-) -> None:
-    """Whether runs are found or not."""
-    client = bench.producing()
-    more = [(4, message((1, "k"), (2, "v")))] * properties
-    metadata = message((1, "p"), (2, 1), (3, 1), *more)
-    head = message((1, 6), (6, message((1, 1), (2, 0))))
-    frame = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata + b"content")
-    if passes:
-        assert client.sends(frame) == [frame]
-        return
-    with pytest.raises(MalformedFrame, match="more fields than a client needs"):
-        client.sends(frame)
-
-
-@pytest.mark.parametrize(("count", "passes"), [(UNKNOWN_MAX, True), (UNKNOWN_MAX + 1, False)])
-def test_the_fields_of_later_releases_are_bounded(bench: Bench, count: int, passes: bool) -> None:
-    """Already those of a CONNECT, which comes before the broker has accepted the client."""
-    client = bench.client(connected=False)
-    frame = command(2, (1, "test"), *[(900, 1)] * count)
-    if passes:
-        assert len(client.sends(frame)) == 1
-        return
-    with pytest.raises(MalformedFrame, match="a field of no known release"):
-        client.sends(frame)
-
-
 def decided(client: Client, *frames: bytes) -> int:
     """Return the decisions that these frames of the client count as."""
     client.session.take_decided()
@@ -254,16 +237,10 @@ def test_a_command_counts_as_the_decisions_that_it_takes_the_time_of(bench: Benc
 
 def test_metadata_count_as_well(bench: Bench) -> None:
     """Of a SEND with a field of a later release, which no helper reads; content counts nothing."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
+    bench.limited(0)
     client = bench.producing()
     small = decided(client, peer.send(1, 0, content=b"x" * 4_000))
-
-    metadata = message(
-        (1, "p"), (2, 1), (3, 1), *[(4, message((1, "k"), (2, "v")))] * 100, (900, 1)
-    )
-    head = message((1, 6), (6, message((1, 1), (2, 1))))
-    large = decided(client, peer.frame(head, len(metadata).to_bytes(4, "big") + metadata))
+    frame = publish(100, (900, 1))
 
     assert small <= 10
-    assert large >= len(metadata) // WORK_BYTES
+    assert decided(client, frame) >= (peer.size_of(frame) - 4) // WORK_BYTES

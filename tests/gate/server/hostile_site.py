@@ -15,7 +15,7 @@ from coordinator.gate.server.supervisor import Patience
 from tests.gate import peer
 from tests.gate.conftest import TOPIC
 from tests.gate.gates import gate_to
-from tests.gate.server.test_proxy import read_frame, until
+from tests.gate.server.test_proxy import Client, FakeBroker, until
 
 READ = 256 * 1024
 PATIENCE = Patience(connect_s=10, stalled_s=60)
@@ -25,54 +25,8 @@ DELIVERIES = 400
 """20 MB: more than sockets hold."""
 
 
-class Broker:
-    """Answers what clients ask as long as it is told to, and says what it likes."""
-
-    def __init__(self) -> None:
-        #: Its connections in the order in which they came.
-        self.writers: list[asyncio.StreamWriter] = []
-        self.received: list[bytes] = []
-        self.accepts = True
-        self.reads = True
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.writers.append(writer)
-        while self.reads and (frame := await read_frame(reader)):
-            self.received.append(frame)
-            writer.write(self._answer(frame))
-        if self.reads:
-            writer.close()
-
-    def _answer(self, frame: bytes) -> bytes:
-        match peer.kind_of(frame):
-            case 2 if self.accepts:
-                return peer.connected()
-            case 4:
-                return peer.success(1)
-            case 5:
-                return peer.producer_success(1)
-            case 6:
-                return peer.receipt(1, 0)
-            case 18:
-                return peer.PONG
-        return b""
-
-
-class Visit:
-    """A client's socket."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def asks(self, *frames: bytes) -> bytes:
-        """Send something and get a frame; nothing when the connection is closed."""
-        self.writer.write(b"".join(frames))
-        return await self.next()
-
-    async def next(self) -> bytes:
-        """The next frame; nothing when the connection is closed."""
-        async with asyncio.timeout(120):
-            return await read_frame(self.reader)
+class Visit(Client):
+    """A client's socket that the gate may close, and of which nothing may be read."""
 
     async def is_closed(self) -> bool:
         """Whether the gate closes it, or has done so."""
@@ -90,7 +44,7 @@ class Visit:
 class Site:
     """A gate between clients and a broker."""
 
-    def __init__(self, gate: Gate, broker: Broker) -> None:
+    def __init__(self, gate: Gate, broker: FakeBroker) -> None:
         self.gate, self.broker = gate, broker
         self.visits: list[Visit] = []
 
@@ -159,26 +113,25 @@ class Site:
 
 
 @asynccontextmanager
-async def site(broker: Broker | None = None, **settings: Any) -> AsyncIterator[Site]:
+async def site(broker: FakeBroker | None = None, **settings: Any) -> AsyncIterator[Site]:
     """A gate whose time the test makes."""
-    broker = broker or Broker()
-    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
-    gate = gate_to(server.sockets[0].getsockname()[1], **({"patience": PATIENCE} | settings))
-    await gate.start()
-    gate._connections.supervisor.stop()
-    here = Site(gate, broker)
-    try:
-        yield here
-    finally:
-        server.close()
-        for writer in (*(visit.writer for visit in here.visits), *broker.writers):
-            writer.transport.abort()
-        await gate.close()
-        await until(lambda: gate._connections.bounds.count == 0)
-        assert not any(
-            gate._connections.deadlines.waiting(awaited)
-            for awaited in gate._connections.deadlines._since
-        )
+    async with broker or FakeBroker() as upstream:
+        gate = gate_to(upstream.port, **({"patience": PATIENCE} | settings))
+        await gate.start()
+        gate._connections.supervisor.stop()
+        here = Site(gate, upstream)
+        try:
+            yield here
+        finally:
+            upstream.stop()
+            for writer in (*(visit.writer for visit in here.visits), *upstream.writers):
+                writer.transport.abort()
+            await gate.close()
+    await until(lambda: gate._connections.bounds.count == 0)
+    assert not any(
+        gate._connections.deadlines.waiting(awaited)
+        for awaited in gate._connections.deadlines._since
+    )
 
 
 LOW_WATER = WRITE_BUFFER_HIGH // 4

@@ -27,12 +27,11 @@ from tests.gate.server.hostile_site import (
     DELIVERY,
     LOW_WATER,
     READ,
-    Broker,
     fill,
     settled,
     site,
 )
-from tests.gate.server.test_proxy import until
+from tests.gate.server.test_proxy import FakeBroker, until
 from tests.gate.server.test_tls import make_certificate
 
 # Before the broker knows the client
@@ -118,7 +117,7 @@ async def test_a_client_that_leaves_after_a_malformed_frame_leaves_nothing() -> 
 
 async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None:
     """The client is closed, and tries again; the broker has as long as the client had."""
-    broker = Broker()
+    broker = FakeBroker()
     broker.accepts = False
     async with site(broker) as here:
         client = await here.visit()

@@ -34,15 +34,17 @@ def topic_name(name: str) -> TopicName:
 class FakeBroker:
     """Answers PRODUCER and SEND as a broker does, and remembers what it received."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.received: list[bytes] = []
+        #: Its connections in the order in which they came.
         self.writers: list[asyncio.StreamWriter] = []
-        #: Whether SENDs get their receipts.
-        self.answers = True
+        #: Whether CONNECTs are accepted, SENDs get their receipts, and anything is read.
+        self.accepts = self.answers = self.reads = True
+        self._host = host
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, self._host, 0)
         return self
 
     async def __aexit__(
@@ -77,9 +79,9 @@ class FakeBroker:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
-        while frame := await read_frame(reader):
+        while self.reads and (frame := await read_frame(reader)):
             self.received.append(frame)
-            if peer.kind_of(frame) == 2:
+            if peer.kind_of(frame) == 2 and self.accepts:
                 writer.write(peer.connected())
             elif peer.kind_of(frame) in (4, 5):
                 writer.write(peer.granted(frame))
@@ -87,7 +89,8 @@ class FakeBroker:
                 writer.write(peer.receipt(frame[13], frame[15]))
             elif peer.kind_of(frame) == 18:
                 writer.write(peer.PONG)
-        writer.close()
+        if self.reads:
+            writer.close()
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
-from coordinator.core.topics import namespace_in
 from coordinator.native.engine.counting import CounterBook, TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import NOTHING
@@ -301,11 +300,6 @@ def test_nothing_is_due_behind_a_gate_or_without_a_limit() -> None:
             dispatch.poll([TopicCount("t/n", A, consumers=1)], S, second * S)
         found: Mapping[str, PolicyRate] = dispatch.floors()
         assert (dispatch.due(2 * S), found) == ([], {})
-
-
-def test_the_namespace_of_a_topic() -> None:
-    """With its tenant."""
-    assert namespace_in(A) == "t/n"
 
 
 AUDIT, OTHER = "persistent/t/n/a/audit", "persistent/t/n/b/audit"

@@ -7,7 +7,6 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.counting import TopicCount
 from coordinator.native.engine.entries import Amounts
-from coordinator.native.engine.owners import base_of
 from coordinator.native.engine.sent import SentByTopic
 
 HALF = NANOS_PER_SECOND // 2
@@ -70,18 +69,3 @@ def test_counters_that_began_anew_count_from_zero() -> None:
     for total in (500, 560, 20):
         found.poll([TopicCount("t/n", A, 0, 0, total, 0, 0, 1)], {"t/n"}, HALF)
     assert found.uses("t/n") == {A: {A: Amounts(80, 0)}}
-
-
-@pytest.mark.parametrize(
-    ("topic", "base"),
-    [
-        (A, A),
-        (f"{A}-partition-3", A),
-        ("non-persistent://t/n/a", ""),
-        ("persistent://t/n/__change_events", ""),
-        ("", ""),
-    ],
-)
-def test_a_topic_has_the_policy_of_the_whole_topic(topic: str, base: str) -> None:
-    """Non-persistent topics and the brokers' own have none."""
-    assert base_of(topic) == base

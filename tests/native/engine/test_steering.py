@@ -151,20 +151,20 @@ class Orphaned:
         return found
 
 
-def test_a_broker_whose_sidecar_died_keeps_an_equal_part() -> None:
-    """One of the other sidecars writes in its name, for as long as it takes."""
-    orphaned = Orphaned()
+@pytest.mark.parametrize(
+    ("each", "in_trees", "off"), [(1_000, (), 10), (100, ("g",), 4)], ids=["alone", "in a tree"]
+)
+def test_a_broker_whose_sidecar_died_keeps_an_equal_part(
+    each: int, in_trees: tuple[str, ...], off: int
+) -> None:
+    """One of the other sidecars writes in its name, for as long as it takes.
+
+    In a tree all brokers together keep to the group's part, though its record has room for all of it.
+    """
+    orphaned = Orphaned(each, in_trees)
     for _ in range(20):
         rates = orphaned.rates(1)
-        assert all(abs(rate - 1_000) <= 10 for rate in rates.values()), rates
-
-
-def test_a_broker_whose_sidecar_died_takes_nothing_of_a_trees_other_groups() -> None:
-    """All brokers together keep to the group's part, though its record has room for the whole tree."""
-    orphaned = Orphaned(100, in_trees=("g",))
-    for _ in range(20):
-        rates = orphaned.rates(1)
-        assert all(abs(rate - 100) <= 4 for rate in rates.values()), rates
+        assert all(abs(rate - each) <= off for rate in rates.values()), rates
 
 
 class Stalled:
@@ -308,27 +308,19 @@ def test_a_sidecar_that_starts_again_takes_nothing_away_from_its_broker() -> Non
     assert world.quotas() == {"a": 500, "b": 500, "c": 500}
 
 
-def test_a_sidecar_writes_ten_seconds_after_its_start_in_any_case() -> None:
-    """A limit that was lowered while it was away is enforced."""
+@pytest.mark.parametrize(("is_busy", "after_s"), [(True, 10), (False, 2)], ids=["busy", "idle"])
+def test_a_sidecar_writes_some_seconds_after_its_start_in_any_case(
+    is_busy: bool, after_s: int
+) -> None:
+    """A limit that was lowered while it was away is enforced; a broker with traffic is heard by then."""
     world = World("a", "b")
     world.sidecars["a"].start(world.now_ns)
     world.limit(a=60, b=C - 60)
-    world.say(url("a"), {"g": Amounts(1_000)})
+    if is_busy:
+        world.say(url("a"), {"g": Amounts(1_000)})
     world.write()
     assert not world.sidecars["a"].writes()
-    world.now_ns += 10 * S
-    world.write()
-    assert world.table[url("a")]["g"] == Amounts(60)
-
-
-def test_a_sidecar_whose_broker_is_idle_writes_after_two_seconds() -> None:
-    """A broker with traffic would have been heard by then."""
-    world = World("a", "b")
-    world.sidecars["a"].start(world.now_ns)
-    world.limit(a=60, b=C - 60)
-    world.write()
-    assert not world.sidecars["a"].writes()
-    world.now_ns += 2 * S
+    world.now_ns += after_s * S
     world.write()
     assert world.table[url("a")]["g"] == Amounts(60)
 
