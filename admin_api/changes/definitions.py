@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from admin_api.backend import AdminBackend, Views
+from admin_api.backend import AdminBackend
 from admin_api.changes import trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
@@ -20,6 +20,7 @@ from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_at
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.definition_changes import difference
 from coordinator.insight.model.operations import Holdings, Operation
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import (
     ANYTHING,
     ATTACHMENTS_MAX,
@@ -294,7 +295,7 @@ async def _attached(backend: AdminBackend, owner: AnyOwner, group: str | None) -
     )
 
 
-def current_catalogue(views: Views) -> Catalogue:
+def current_catalogue(views: SidecarViews) -> Catalogue:
     """Return the copy of the store, if it is up to date.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from admin_api.backend import AdminBackend, ClusterHistory
+from admin_api.backend import AdminBackend
 from admin_api.changes import definitions, trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import JsonObject
@@ -29,6 +29,7 @@ from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.conditions import Severity
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.settling import GroupStatus
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.reconciliation.engine.account import Rate
 
 router = coordinator_router("/quota/v1", "dashboard")
@@ -179,7 +180,7 @@ async def _bodies(backend: AdminBackend, rows: Sequence[GroupRow]) -> AsyncItera
             await asyncio.sleep(0)
 
 
-def _row_body(history: ClusterHistory, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
+def _row_body(history: Sampler, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
     recent: tuple[int, ...] = ()
     if row.foremost is not None:
         recent = history.board.totals(row.group, row.foremost, _RECENT_SAMPLES)

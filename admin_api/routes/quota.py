@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Query, Response
 
-from admin_api.backend import AdminBackend, Views
+from admin_api.backend import AdminBackend
 from admin_api.changes import definitions
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import etag_of
@@ -40,6 +40,7 @@ from coordinator.insight.model.views import (
     PastDecisionView,
     StoryView,
 )
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.native.engine.views import NativeState
 from coordinator.ports import NotFound
 
@@ -227,7 +228,7 @@ async def _of_all(
 
 
 async def _decided(
-    views: Views, group: str, dimension: Dimension, broker: str | None
+    views: SidecarViews, group: str, dimension: Dimension, broker: str | None
 ) -> Explanation:
     """Return the explanation; wait a moment for the first decision on a new group."""
     for _ in range(_DECISION_POLLS):
