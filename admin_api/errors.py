@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
 from coordinator.insight.model.printable import printable
 from coordinator.ports import NotAllowed, Protected, Refused, Unreachable
 
@@ -76,6 +77,14 @@ async def _answer_refused(_: Request, error: Refused) -> JSONResponse:
 
 async def _answer_forbidden(_: Request, error: Protected | NotAllowed) -> JSONResponse:
     return reason_response(403, str(error))
+
+
+async def _answer_unknown_group(_: Request, __: UnknownGroup) -> JSONResponse:
+    return reason_response(404, NO_SUCH_GROUP)
+
+
+async def _answer_unknown_broker(_: Request, error: UnknownBroker) -> JSONResponse:
+    return reason_response(404, f"Broker {error} is no member")
 
 
 async def _answer_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -141,6 +150,8 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     app.exception_handler(Protected)(_answer_forbidden)
     app.exception_handler(NotAllowed)(_answer_forbidden)
     app.exception_handler(Refused)(_answer_refused)
+    app.exception_handler(UnknownGroup)(_answer_unknown_group)
+    app.exception_handler(UnknownBroker)(_answer_unknown_broker)
     app.exception_handler(RequestValidationError)(_answer_invalid)
     app.exception_handler(ClientDisconnect)(_answer_broken_off)
     app.exception_handler(HTTPException)(_answer_http)

@@ -12,11 +12,10 @@ from fastapi import Query
 
 from admin_api.backend import AdminBackend
 from admin_api.changes import definitions, trees
-from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import JsonObject
 from admin_api.requests.names import GroupName, LimitedName
 from admin_api.routes.callers import AnyCaller
-from admin_api.routes.common import Backend, coordinator_router
+from admin_api.routes.common import Backend, coordinator_router, require_defined
 from admin_api.schemas.board import Choices, GroupRowBody, HistoryBody, Mark, Overview
 from admin_api.schemas.definitions import GroupPatch, check_definition
 from coordinator.core.allocation.laws import LAWS
@@ -126,7 +125,7 @@ async def get_history(
     ] = -1,
 ) -> HistoryBody:
     """Return the last minutes of a group: its limit, and every broker's admitted rate and limit."""
-    _require_group(backend, name)
+    require_defined(backend, name)
     history = backend.history
     view = history.board.series(name, dimension, after)
     now_ns = history.now_ns()
@@ -185,11 +184,6 @@ def _row_body(history: Sampler, row: GroupRow, escaping_bytes: float) -> GroupRo
     if row.foremost is not None:
         recent = history.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
     return GroupRowBody.of(row, recent, history.now_ns(), escaping_bytes)
-
-
-def _require_group(backend: AdminBackend, name: str) -> None:
-    if name not in backend.views.defined():
-        raise ApiError(404, NO_SUCH_GROUP)
 
 
 MAX_ATTENTION = 5

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -90,6 +90,12 @@ class RequestBody(CamelModel):
     spellings: ClassVar[Mapping[str, str]] = {}
     #: Fields that may only be null or -1, and why.
     not_limited: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """Return it for the API's description: `requests.body` reads bodies by hand, to bound them."""
+        content = {"application/json": {"schema": cls.model_json_schema()}}
+        return {"requestBody": {"required": True, "content": content}}
 
     @classmethod
     def parse(cls, body: dict[str, object]) -> Self:
