@@ -14,6 +14,7 @@ from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.output import counted, echo, print_json, rate
 from coordinator.cli.session import session_of
 from coordinator.config import Config, ConfigError
+from coordinator.native.engine.views import NativeState
 
 _WITHIN_S = 20.0
 
@@ -33,7 +34,7 @@ def show(context: typer.Context) -> None:
     """Show what the sidecar writes for its broker, and what keeps that from being exact."""
     session = session_of(context)
     with session.connect() as client:
-        found = client.native()
+        found = client.get(NativeState, "native")
     if session.as_json:
         print_json(found)
         return
@@ -76,10 +77,7 @@ def off(
             f"ZooKeeper or the broker did not answer in {_WITHIN_S:g} s, or not all is given back in "
             f"{_GIVEN_BACK_WITHIN_S:g} s."
         ) from error
-    if session_of(context).as_json:
-        print_json({"done": done})
-    else:
-        echo("\n".join(done) if done else "Nothing to do.")
+    session_of(context).tell({"done": done}, "\n".join(done) if done else "Nothing to do.")
 
 
 async def _off(config: Config) -> list[str]:
