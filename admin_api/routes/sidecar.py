@@ -11,8 +11,7 @@ from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas.definitions import RequestBody
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.insight.model.views import HealthView, MemberView, ReadyView, RecordingView
-from coordinator.ports import RecorderHealth
+from coordinator.insight.model.views import HealthView, MemberView, ReadyView
 
 router = coordinator_router("/quota/v1", "sidecar")
 
@@ -39,7 +38,7 @@ async def get_health(backend: Backend) -> HealthView:
     views = backend.views
     return replace(
         views.health(),
-        recording=_recording(views.recording()),
+        recording=views.recording(),
         enforcement_path=backend.enforcement_path,
         proves_roles=backend.proves_roles,
     )
@@ -78,19 +77,6 @@ async def set_log_level(backend: Backend, _: SuperUser, content: JsonObject) -> 
     body = LogLevelBody.parse(content)
     backend.log_level.set(body.level)
     return body
-
-
-def _recording(found: RecorderHealth | None) -> RecordingView | None:
-    if found is None:
-        return None
-    return RecordingView(
-        recording=found.recording,
-        reason=found.reason,
-        failures=found.failures,
-        rows_written=found.rows_written,
-        rows_waiting=found.rows_waiting,
-        rows_dropped=found.rows_dropped,
-    )
 
 
 def _why_not_ready(health: HealthView) -> str:

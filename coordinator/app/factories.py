@@ -40,7 +40,7 @@ from coordinator.native.shell.polling import POLLS_EVERY_S
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-from coordinator.reconciliation.shell.reconciler import PassedCounters, Reconciler
+from coordinator.reconciliation.shell.reconciler import PassedTotals, Reconciler
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.supervision import TaskSupervisor
 
@@ -153,7 +153,7 @@ def native(
 def reconciler(
     config: Config,
     counters: BrokerCounters,
-    gate: PassedCounters,
+    passed: PassedTotals,
     clock: Clock,
     recorder: ParquetRecorder | None,
 ) -> Reconciler:
@@ -162,13 +162,13 @@ def reconciler(
     Args:
         config: the configuration.
         counters: the broker's, by subscription.
-        gate: the gate's counters.
+        passed: the gate's counters.
         clock: monotonic time.
         recorder: keeps what went round the gate; None keeps nothing.
     """
     return Reconciler(
         counters,
-        gate,
+        passed,
         BrokerBook((*config.bus_topics, RESOURCE_USAGE_TOPIC)),
         Reconciliation(config.broker_id, config.cluster_group),
         clock,

@@ -51,7 +51,7 @@ def meter_partitions(parts: SidecarParts) -> PartitionMeter:
 def watch_unknown_topics(parts: SidecarParts) -> None:
     """Tell of topics that the gate does not know, if the configuration asks for it."""
     if parts.gate_process is not None and parts.config.unknown_topics == "pass":
-        watch = UnknownTopicsWatch(parts.gate_process, parts.config.broker_id)
+        watch = UnknownTopicsWatch(parts.gate_process.unknown_topics, parts.config.broker_id)
         parts.runner.sampler.further.append(watch.conditions)
         parts.runner.keep("unknown topics", watch.run)
 
