@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import structlog
 
+from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.app import factories
 from coordinator.app.addresses import AddressCourier
 from coordinator.app.parts import AnyGate, SidecarParts
@@ -52,7 +53,9 @@ async def reconciler(parts: SidecarParts, stack: AsyncExitStack) -> Reconciler |
     config = parts.config
     if parts.gate_process is None or not config.reconciles:
         return None
-    counters = await stack.enter_async_context(factories.broker_counters(config, passed_only=True))
+    counters = await stack.enter_async_context(
+        factories.of_broker(MetricsCounters, config, passed_only=True)
+    )
     made = factories.reconciler(
         config, counters, parts.gate_process.passed_totals, parts.clock, parts.recorder
     )

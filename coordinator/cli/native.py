@@ -82,6 +82,7 @@ def off(
 
 async def _off(config: Config) -> list[str]:
     # Only this command needs the adapters, which take a while to load.
+    from coordinator.adapters.broker.native_admin import HttpNativeAdmin  # noqa: PLC0415
     from coordinator.adapters.zookeeper.membership import ZooKeeperMembership  # noqa: PLC0415
     from coordinator.adapters.zookeeper.store import ZooKeeperStore  # noqa: PLC0415
     from coordinator.app import factories  # noqa: PLC0415
@@ -92,7 +93,7 @@ async def _off(config: Config) -> list[str]:
     async with AsyncExitStack() as stack, asyncio.timeout(_WITHIN_S) as within:
         session = factories.session(config)
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
-        admin = await stack.enter_async_context(factories.native_admin(config))
+        admin = await stack.enter_async_context(factories.of_broker(HttpNativeAdmin, config))
         topic = factories.native_topic(config)
         policies = await factories.topic_policies(config, stack)
         giving_back = GivingBack(admin, policies, topic, config.cluster_group)
