@@ -28,18 +28,12 @@ from admin_api.routes import (
     events,
     gate,
     groups,
-    logs,
     metrics,
-    native,
     operations,
     quota,
-    reconciliation,
     relay,
-    roles,
     sidecar,
-    subscriptions,
     topics,
-    trees,
 )
 from admin_api.routes.callers import identified
 
@@ -65,9 +59,8 @@ def create_app(backend: AdminBackend) -> FastAPI:
     guarded = (
         quota.router, board.router, groups.router, sidecar.router, operations.router,
         events.router, metrics.router, attachments.router, topics.router, gate.router,
-        audit.router, backlog.router, cluster.router, conditions.router, logs.router,
-        native.router, reconciliation.router, trees.router, roles.router,
-        subscriptions.router,
+        audit.router, backlog.router, cluster.router, conditions.router, attachments.roles_router,
+        attachments.further_router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])

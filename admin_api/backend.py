@@ -8,7 +8,7 @@ they answer at once and never fail, but may be older than the store.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,13 +18,7 @@ from admin_api.requests.access import Access
 from admin_api.requests.refusals import RefusalCounts
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement
-from coordinator.core.certificate.statement import Certificate
-from coordinator.core.events import ConnectionState
-from coordinator.core.model import Dimension, ResourceGroup
-from coordinator.insight.model.board import Board
-from coordinator.insight.model.conditions import Conditions
 from coordinator.insight.model.delayed import DelayedView
-from coordinator.insight.model.event_log import EventLog
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,
     GateFigures,
@@ -36,139 +30,22 @@ from coordinator.insight.model.gate_views import (
 )
 from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.insight.model.outside import RecordedOperation
-from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.reconciliation_views import ReconciliationView
-from coordinator.insight.model.seconds import MinuteView
-from coordinator.insight.model.trees import TreeView
-from coordinator.insight.model.views import Explanation, GroupView, HealthView, StoryView
 from coordinator.insight.shell.partition_meter import PartitionMeter
-from coordinator.insight.shell.totals import TrafficTotals
+from coordinator.insight.shell.sampler import Sampler
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.native.engine.views import NativeState
 from coordinator.ports import (
     BrokerAdmin,
     BrokerRelay,
-    BusHealth,
     Catalogue,
     GroupStore,
-    RecorderHealth,
+    ReportBus,
     TopicLimits,
     TopicLimitStore,
 )
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-
-
-class Views(Protocol):
-    """The present state of this sidecar; called on its own loop."""
-
-    def health(self) -> HealthView:
-        """Return the health of this sidecar, and the members that it knows."""
-        ...
-
-    def group_view(self, group: str) -> GroupView:
-        """Return a group with its participating brokers.
-
-        Raises:
-            UnknownGroup: there is no such group (from coordinator.insight.model.explain, as the next
-                ones).
-        """
-        ...
-
-    def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
-        """Return the reasons for a broker's local limit; no broker means this sidecar's own.
-
-        Raises:
-            UnknownGroup: there is no such group, or no decision on it yet.
-            UnknownBroker: there is no such member.
-        """
-        ...
-
-    def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
-        """Return changes that would give a limited broker another limit, with exact numbers."""
-        ...
-
-    def certificates(self, group: str) -> tuple[Certificate, ...]:
-        """Return the most that a group's local limits can add up to now, by limited dimension.
-
-        Raises:
-            UnknownGroup: there is no such group.
-        """
-        ...
-
-    def roots(self) -> tuple[str, ...]:
-        """Return the names of the roots of all trees of groups, sorted."""
-        ...
-
-    def tree(self, group: str, dimension: Dimension) -> TreeView | None:
-        """Return the tree that a group belongs to; None if it belongs to none."""
-        ...
-
-    def catalogue(self) -> Catalogue:
-        """Return the last copy of the store that arrived here."""
-        ...
-
-    def defined(self) -> Collection[str]:
-        """Return the names of all groups, and of all scalable topics with limits."""
-        ...
-
-    def recording(self) -> RecorderHealth | None:
-        """Return the state of recording; None when nothing is recorded."""
-        ...
-
-    def connection(self) -> ConnectionState | None:
-        """Return the state of the connection to ZooKeeper; None before the first."""
-        ...
-
-    def totals(self) -> TrafficTotals:
-        """Return the own gate's counts since the start."""
-        ...
-
-    def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
-        """Return the gate's counts of the last minute, by the second; None before there are any."""
-        ...
-
-    def throttled_seconds(self, group: str, dimension: Dimension) -> int:
-        """Return the seconds since the start in which clients waited at this limit."""
-        ...
-
-
-class ClusterHistory(Protocol):
-    """Recent observations of the whole cluster (coordinator.insight.shell.sampler.Sampler)."""
-
-    @property
-    def board(self) -> Board:
-        """Every group at a glance, and its recent past."""
-        ...
-
-    @property
-    def events(self) -> EventLog:
-        """The events that this sidecar handled, with what was decided of them."""
-        ...
-
-    @property
-    def conditions(self) -> Conditions:
-        """The conditions that held when all groups had been sampled last."""
-        ...
-
-    @property
-    def period_s(self) -> float:
-        """Seconds between two samples of a group."""
-        ...
-
-    def now_ns(self) -> int:
-        """Return the time from which ages count."""
-        ...
-
-    def age_s(self) -> float:
-        """Return the seconds since all groups were sampled."""
-        ...
-
-    def story(self, group: str, until_ns: int) -> StoryView:
-        """Return the events that concern a group, and the decisions of this sidecar on them."""
-        ...
-
-    def preview(self, changed: ResourceGroup) -> tuple[DimensionPreview, ...]:
-        """Return the effect of a changed definition of a group."""
-        ...
+from coordinator.runtime.logs import LogLevel
 
 
 class OperationLog(Protocol):
@@ -184,19 +61,6 @@ class OperationLog(Protocol):
 
     async def operations(self, limit: int) -> list[RecordedOperation]:
         """Return the newest operations, newest first; raise StoreUnreachable."""
-        ...
-
-
-class LogControl(Protocol):
-    """The level of the log (coordinator.runtime.logs.LogLevel)."""
-
-    @property
-    def name(self) -> str:
-        """The present level: debug, info, warning or error."""
-        ...
-
-    def set(self, name: str) -> None:
-        """Log from this level on."""
         ...
 
 
@@ -257,14 +121,6 @@ class Reconciling(Protocol):
         ...
 
 
-class BusMeter(Protocol):
-    """The report bus's reports about itself."""
-
-    def health(self) -> BusHealth:
-        """Return the state of the bus topics."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Backlogs:
     """The backlogs of the own broker's topics.
@@ -298,12 +154,12 @@ class AdminBackend:
     groups_seen: Echo[Catalogue]
     topics_seen: Echo[TopicLimits]
     broker: BrokerAdmin
-    views: Views
-    history: ClusterHistory
+    views: SidecarViews
+    history: Sampler
     operation_log: OperationLog
     gate: GateMeter
-    bus: BusMeter
-    log_level: LogControl
+    bus: ReportBus
+    log_level: LogLevel
     access: Access = field(default_factory=Access)
     coordinator_loop: CoordinatorLoop = field(default_factory=CoordinatorLoop)
     relay: BrokerRelay | None = None

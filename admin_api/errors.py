@@ -9,8 +9,9 @@ a broker's answer is escaped in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 import structlog
 from fastapi import FastAPI, Request
@@ -21,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
 from coordinator.insight.model.printable import printable
 from coordinator.ports import NotAllowed, Protected, Refused, Unreachable
 
@@ -56,38 +58,13 @@ def sentence_of(errors: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(f"{field}: {message}" if field else message for field, message in found)
 
 
-async def _answer_api_error(_: Request, error: ApiError) -> JSONResponse:
-    return reason_response(error.status, error.reason, error.headers)
+def _advice(request: Request) -> str:
+    if request.method == "GET":
+        return "try again"
+    return "the change may have been made or not, so read before you try again"
 
 
-async def _answer_unreachable(request: Request, error: Unreachable) -> JSONResponse:
-    advice = (
-        "try again"
-        if request.method == "GET"
-        else "the change may have been made or not, so read before you try again"
-    )
-    return reason_response(503, f"{error}; {advice}")
-
-
-async def _answer_refused(_: Request, error: Refused) -> JSONResponse:
-    # For errors that no route handles: an entry that cannot be read, a race lost for good.
-    return reason_response(409, f"The store refused: {error}")
-
-
-async def _answer_forbidden(_: Request, error: Protected | NotAllowed) -> JSONResponse:
-    return reason_response(403, str(error))
-
-
-async def _answer_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-    return reason_response(400, sentence_of(error.errors()))
-
-
-async def _answer_broken_off(_: Request, __: ClientDisconnect) -> JSONResponse:
-    # For the log of requests; the sender of half a request is gone.
-    return reason_response(400, "The body broke off")
-
-
-async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
+def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
     path = request.url.path
     if error.status_code == 404:
         return reason_response(404, f"Nothing answers under {path}")
@@ -103,6 +80,30 @@ async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
 
 def _methods_of(route: BaseRoute) -> set[str]:
     return (route.methods or set()) if isinstance(route, Route) else set()
+
+
+Answer = Callable[[Request, Any], JSONResponse]
+
+_ANSWERS: Final[Mapping[type[Exception], Answer]] = {
+    ApiError: lambda _, error: reason_response(error.status, error.reason, error.headers),
+    Unreachable: lambda request, error: reason_response(503, f"{error}; {_advice(request)}"),
+    Protected: lambda _, error: reason_response(403, str(error)),
+    NotAllowed: lambda _, error: reason_response(403, str(error)),
+    # For errors that no route handles: an entry that cannot be read, a race lost for good.
+    Refused: lambda _, error: reason_response(409, f"The store refused: {error}"),
+    UnknownGroup: lambda _, __: reason_response(404, NO_SUCH_GROUP),
+    UnknownBroker: lambda _, error: reason_response(404, f"Broker {error} is no member"),
+    RequestValidationError: lambda _, error: reason_response(400, sentence_of(error.errors())),
+    # For the log of requests; the sender of half a request is gone.
+    ClientDisconnect: lambda _, __: reason_response(400, "The body broke off"),
+    HTTPException: _answer_http,
+}
+"""The answer to each error that a handler may raise."""
+
+
+async def _answer(answer: Answer, request: Request, error: Exception) -> JSONResponse:
+    # A coroutine: a plain function would run in a thread of a pool.
+    return answer(request, error)
 
 
 class UnexpectedErrors:
@@ -136,12 +137,6 @@ class UnexpectedErrors:
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Give every error of the app the one shape; ``routes`` are all its routes."""
     app.state.routes = list(routes)
-    app.exception_handler(ApiError)(_answer_api_error)
-    app.exception_handler(Unreachable)(_answer_unreachable)
-    app.exception_handler(Protected)(_answer_forbidden)
-    app.exception_handler(NotAllowed)(_answer_forbidden)
-    app.exception_handler(Refused)(_answer_refused)
-    app.exception_handler(RequestValidationError)(_answer_invalid)
-    app.exception_handler(ClientDisconnect)(_answer_broken_off)
-    app.exception_handler(HTTPException)(_answer_http)
+    for kind, answer in _ANSWERS.items():
+        app.exception_handler(kind)(partial(_answer, answer))
     app.add_middleware(UnexpectedErrors)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from admin_api.backend import AdminBackend, Views
+from admin_api.backend import AdminBackend
 from admin_api.changes import trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
@@ -20,6 +20,7 @@ from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_at
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.definition_changes import difference
 from coordinator.insight.model.operations import Holdings, Operation
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import (
     ANYTHING,
     ATTACHMENTS_MAX,
@@ -63,11 +64,6 @@ class Owner:
         """The audit trail's name of the owner."""
         return f"{'tenants' if self.namespace is None else 'namespaces'}/{self}"
 
-    def group_in(self, attachments: Attachments) -> str | None:
-        """Return the group that it is attached to."""
-        owners = attachments.tenants if self.namespace is None else attachments.namespaces
-        return owners.get(str(self))
-
 
 AnyOwner = Owner | TrafficOwner
 """Anything that can be attached to a group."""
@@ -83,10 +79,12 @@ def owner_of(subject: str) -> AnyOwner:
     return Owner(tenant, namespace or None)
 
 
-def _group_in(owner: AnyOwner, attachments: Attachments) -> str | None:
-    if isinstance(owner, Owner):
-        return owner.group_in(attachments)
-    return attached(attachments, owner.kind).get(owner.name)
+def group_of(owner: AnyOwner, attachments: Attachments) -> str | None:
+    """Return the group that an owner is attached to."""
+    if isinstance(owner, TrafficOwner):
+        return attached(attachments, owner.kind).get(owner.name)
+    owners = attachments.tenants if owner.namespace is None else attachments.namespaces
+    return owners.get(str(owner))
 
 
 async def put_group(
@@ -149,6 +147,14 @@ async def _write(
     raise ApiError(409, TOO_MANY_WRITERS)
 
 
+async def read_group(backend: AdminBackend, name: str, missing: int = 404) -> Versioned:
+    """Read a group from the store itself; raise ApiError with this status when there is none."""
+    found = await find_group(backend.store, name)
+    if found is None:
+        raise ApiError(missing, NO_SUCH_GROUP)
+    return found
+
+
 async def find_group(store: GroupStore, name: str) -> Versioned | None:
     """Read a group from the store itself, None when there is none; raise StoreUnreachable."""
     try:
@@ -200,10 +206,7 @@ async def require_group(backend: AdminBackend, name: str, by: Origin) -> None:
         NotAllowed: it does not allow the author's tenant.
         StoreUnreachable: the store did not answer.
     """
-    try:
-        check_allowed((await backend.store.read_group(name)).group, by)
-    except NotFound as error:
-        raise ApiError(412, NO_SUCH_GROUP) from error
+    check_allowed((await read_group(backend, name, missing=412)).group, by)
 
 
 async def attach(
@@ -220,7 +223,7 @@ async def attach(
     trees.refuse_owner(backend, group)
     held = backend.operation_log.holdings(group)
     attachments = backend.views.catalogue().attachments
-    before = _group_in(owner, attachments)
+    before = group_of(owner, attachments)
     if before is None:
         _refuse_one_more(attachments, by)
     await set_attachment(backend.store, owner, group, by)
@@ -253,7 +256,7 @@ def _operation(
 
 async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operation | None:
     """Detach an owner; returns as `attach`, raises StoreUnreachable."""
-    group = _group_in(owner, backend.views.catalogue().attachments)
+    group = group_of(owner, backend.views.catalogue().attachments)
     held = {} if group is None else backend.operation_log.holdings(group)
     await set_attachment(backend.store, owner, None, by)
     operation = None
@@ -290,11 +293,11 @@ async def set_attachment(
 
 async def _attached(backend: AdminBackend, owner: AnyOwner, group: str | None) -> None:
     await backend.groups_seen.heard(
-        lambda seen: _group_in(owner, seen.attachments) == group, owner.subject
+        lambda seen: group_of(owner, seen.attachments) == group, owner.subject
     )
 
 
-def current_catalogue(views: Views) -> Catalogue:
+def current_catalogue(views: SidecarViews) -> Catalogue:
     """Return the copy of the store, if it is up to date.
 
     Raises:

@@ -1,12 +1,12 @@
 // Backlogs of the answering sidecar's broker: how old, how much of the quota, who, and when it is reached.
 
 import { read } from "./api.js";
-import { fill, h, keyed, setAttribute, setText } from "./dom.js";
+import { fill, h, head, keyed, setAttribute, setText, table } from "./dom.js";
 import { clock, counted, number, percent, rate, span } from "./format.js";
 import { figure } from "./overview.js";
 
 const HIGH = 0.8;
-const COLUMNS = ["Topic", "Oldest message", "Size", "Quota used", "Reached in", "Oldest subscription", "Publishing"];
+const COLUMNS = ["Topic", ["Oldest message"], ["Size"], "Quota used", "Reached in", "Oldest subscription", "Publishing"];
 const ORDERS = [["used", "quota used"], ["age", "age"], ["size", "size"], ["topic", "name"]];
 
 export function showBacklogs(page) {
@@ -28,12 +28,11 @@ function build(page, parts) {
   parts.actions = h("ul", { class: "feed" });
   parts.none = h("p", { class: "minor" }, "Nothing was done about a quota.");
   const order = h("select", { id: "order", onchange: (event) => { parts.order = event.target.value; } }, ORDERS.map(([value, text]) => h("option", { value }, text)));
-  const head = COLUMNS.map((text, at) => h("th", { scope: "col", class: at === 1 || at === 2 ? "number" : null }, text));
   fill(
     page.content,
-    h("div", { class: "head" }, h("h1", {}, "Backlogs"), h("p", { class: "lead" }, "What consumers of this sidecar's broker have not acknowledged. Other brokers' topics are shown by their own sidecars.")),
+    head("Backlogs", "What consumers of this sidecar's broker have not acknowledged. Other brokers' topics are shown by their own sidecars."),
     parts.figures,
-    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Topics"), h("label", { for: "order" }, "by ", order)), h("div", { class: "scroll" }, h("table", { class: "brokers" }, h("caption", { class: "sr" }, "Topics with a backlog"), h("thead", {}, h("tr", {}, head)), parts.rows)), parts.nothing),
+    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Topics"), h("label", { for: "order" }, "by ", order)), table("Topics with a backlog", COLUMNS, parts.rows), parts.nothing),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Done about exceeded quotas")), h("div", { class: "body" }, parts.none, parts.actions)),
   );
 }

@@ -12,6 +12,16 @@ export function s(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** The top of a page: its name, and what it is for. */
+export const head = (title, lead) =>
+  h("div", { class: "head" }, h("h1", {}, title), h("p", { class: "lead" }, lead));
+
+/** A table that scrolls by itself; a column of numbers is written in brackets, as ["Limit"]. */
+export function table(caption, columns, rows) {
+  const heads = columns.map((each) => h("th", { scope: "col", class: Array.isArray(each) ? "number" : null }, `${each}`));
+  return h("div", { class: "scroll" }, h("table", { class: "brokers" }, h("caption", { class: "sr" }, caption), h("thead", {}, h("tr", {}, heads)), rows));
+}
+
 /** Replace what an element holds. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child != null && child !== false));

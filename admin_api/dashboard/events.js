@@ -1,7 +1,7 @@
 // What happens, as it happens.
 
 import { follow } from "./api.js";
-import { fill, h, setText } from "./dom.js";
+import { fill, h, head, setText } from "./dom.js";
 import { clock } from "./format.js";
 
 const SHOWN = 300;
@@ -13,7 +13,7 @@ export function showEvents(page) {
   const state = h("span", { class: "note", role: "status" });
   fill(
     page.content,
-    h("div", { class: "head" }, h("h1", {}, "Events"), h("p", { class: "lead" }, "Joins, leaves, changes, throttling and degradations as this sidecar sees them, newest first.")),
+    head("Events", "Joins, leaves, changes, throttling and degradations as this sidecar sees them, newest first."),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Live"), state), list, nothing),
   );
   follow(

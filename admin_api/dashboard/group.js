@@ -4,7 +4,7 @@ import { read } from "./api.js";
 import { changeForm } from "./change.js";
 import { Chart, Samples } from "./chart.js";
 import { decisionList } from "./decisions.js";
-import { fill, h, keyed, setAttribute, setText } from "./dom.js";
+import { fill, h, keyed, setAttribute, setText, table } from "./dom.js";
 import { counted, DIMENSIONS, percent, rate, span } from "./format.js";
 import { operationRow } from "./operations.js";
 import { figure, meter } from "./overview.js";
@@ -56,21 +56,7 @@ export function showGroup(page, name) {
           { class: "card" },
           h("header", {}, h("h2", {}, "Why this limit"), brokersNote),
           h("div", { class: "body" }, sentence),
-          h(
-            "div",
-            { class: "scroll" },
-            h(
-              "table",
-              { class: "brokers" },
-              h("caption", { class: "sr" }, "What every broker wants, may and does"),
-              h("thead", {}, h("tr", {},
-                h("th", { scope: "col" }, "Broker"),
-                ["Wants", "Limit", "Admitted"].map((text) => h("th", { scope: "col", class: "number" }, text)),
-                h("th", { scope: "col" }, "Share of fair"),
-                ["Waiting", "Report age"].map((text) => h("th", { scope: "col", class: "number" }, text)))),
-              brokers,
-            ),
-          ),
+          table("What every broker wants, may and does", ["Broker", ["Wants"], ["Limit"], ["Admitted"], "Share of fair", ["Waiting"], ["Report age"]], brokers),
         ),
         tree.element,
         h("section", { class: "card" }, h("header", {}, h("h2", {}, "Operations")), operations, noOperations),

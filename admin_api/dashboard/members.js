@@ -1,7 +1,7 @@
 // Every live sidecar: who it is, whether it is heard, and whether it goes by the same as this one.
 
 import { read } from "./api.js";
-import { fill, h, keyed, setText } from "./dom.js";
+import { fill, h, head, keyed, setText, table } from "./dom.js";
 import { counted, number, span } from "./format.js";
 import { figure } from "./overview.js";
 
@@ -15,15 +15,9 @@ export function showMembers(page) {
   const dropped = h("div", { class: "body" });
   fill(
     page.content,
-    h("div", { class: "head" }, h("h1", {}, "Members"), h("p", { class: "lead" }, "One sidecar stands beside each broker. There is no leader: each of them can show all of this.")),
+    head("Members", "One sidecar stands beside each broker. There is no leader: each of them can show all of this."),
     figures,
-    h("section", { class: "card" }, h("div", { class: "scroll" }, h(
-      "table",
-      { class: "brokers" },
-      h("caption", { class: "sr" }, "Live sidecars"),
-      h("thead", {}, h("tr", {}, ["Broker", "State", "Last report", "View", "API", "Incarnation"].map((text, at) => h("th", { scope: "col", class: at === 2 || at === 5 ? "number" : null }, text)))),
-      rows,
-    ))),
+    h("section", { class: "card" }, table("Live sidecars", ["Broker", "State", ["Last report"], "View", "API", ["Incarnation"]], rows)),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Reports not believed")), dropped),
   );
 

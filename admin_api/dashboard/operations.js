@@ -1,7 +1,7 @@
 // Every change on record: who made it, whether the cluster has settled on it, who gained and who lost.
 
 import { read } from "./api.js";
-import { fill, h, keyed, setText } from "./dom.js";
+import { fill, h, head, keyed, setText } from "./dom.js";
 import { DIMENSIONS, percent, rate, span } from "./format.js";
 
 const NAMED = 3;
@@ -12,7 +12,7 @@ export function showOperations(page) {
   const nothing = h("p", { class: "empty" }, "Nothing was changed yet.");
   fill(
     page.content,
-    h("div", { class: "head" }, h("h1", {}, "Operations"), h("p", { class: "lead" }, "Every change of a group or an attachment, from accepted to settled. The record is kept in ZooKeeper, so it outlives the sidecar that took the change.")),
+    head("Operations", "Every change of a group or an attachment, from accepted to settled. The record is kept in ZooKeeper, so it outlives the sidecar that took the change."),
     h("section", { class: "card" }, list, nothing),
   );
   page.every(async () => {

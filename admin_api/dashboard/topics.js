@@ -1,12 +1,12 @@
 // Topics of the answering sidecar's broker: what partitions use of their limit, and delayed messages.
 
 import { Problem, read } from "./api.js";
-import { fill, h, keyed, setText } from "./dom.js";
+import { fill, h, head, keyed, setText, table } from "./dom.js";
 import { counted, DIMENSIONS, number, percent, rate } from "./format.js";
 import { figure, meter } from "./overview.js";
 
 const HIGH = 0.8;
-const COLUMNS = ["Partition", "Used", "Busiest second", "Average", "Waited", "What would do"];
+const COLUMNS = ["Partition", "Used", ["Busiest second"], ["Average"], "Waited", "What would do"];
 
 export function showTopics(page) {
   page.title("Topics");
@@ -15,12 +15,11 @@ export function showTopics(page) {
   const nothing = h("p", { class: "empty" }, "No partition with a limit was used in the last two minutes. partition_publish_rate_in_msgs and its siblings in the sidecar's configuration limit each partition.");
   const warnings = h("ul", { class: "list" });
   const late = h("p", { class: "minor" });
-  const head = COLUMNS.map((text, at) => h("th", { scope: "col", class: at === 2 || at === 3 ? "number" : null }, text));
   fill(
     page.content,
-    h("div", { class: "head" }, h("h1", {}, "Topics"), h("p", { class: "lead" }, "What was used of the limits of single partitions at this sidecar's gate. Other brokers' topics are shown by their own sidecars.")),
+    head("Topics", "What was used of the limits of single partitions at this sidecar's gate. Other brokers' topics are shown by their own sidecars."),
     figures,
-    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Partitions")), h("div", { class: "scroll" }, h("table", { class: "brokers" }, h("caption", { class: "sr" }, "Partitions, the busiest first"), h("thead", {}, h("tr", {}, head)), rows)), nothing),
+    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Partitions")), table("Partitions, the busiest first", COLUMNS, rows), nothing),
     h("section", { class: "card" }, h("header", {}, h("h2", {}, "Delayed messages")), h("div", { class: "body" }, late, warnings)),
   );
   let countsDelayed = true;

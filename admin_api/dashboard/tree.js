@@ -1,7 +1,7 @@
 // The tree of a group: what each group has of its parent's limit, is guaranteed, uses and borrows.
 
 import { read } from "./api.js";
-import { h, keyed, setAttribute, setText } from "./dom.js";
+import { h, keyed, setAttribute, setText, table } from "./dom.js";
 import { rate } from "./format.js";
 
 const COLUMNS = ["Limit", "Guaranteed", "Wants", "Has", "Uses", "Borrows"];
@@ -13,19 +13,7 @@ export function treeCard(page, name) {
     "section",
     { class: "card", hidden: true },
     h("header", {}, h("h2", {}, "Tree"), h("span", { class: "note" }, "all brokers together, per second")),
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { class: "brokers" },
-        h("caption", { class: "sr" }, "What every group of the tree may, wants and does"),
-        h("thead", {}, h("tr", {},
-          h("th", { scope: "col" }, "Group"),
-          COLUMNS.map((text) => h("th", { scope: "col", class: "number" }, text)))),
-        rows,
-      ),
-    ),
+    table("What every group of the tree may, wants and does", ["Group", ...COLUMNS.map((each) => [each])], rows),
   );
 
   /** Show the tree in a dimension; nothing if the group has neither a parent nor children. */

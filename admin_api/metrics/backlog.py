@@ -56,8 +56,8 @@ _COUNTERS: Final[Texts] = {"questions": "Questions to the broker beside those fo
 
 async def backlog_families(backlogs: Backlogs) -> list[Metric]:
     """Return all families about backlogs; other tasks run in between."""
-    watch, evictions = backlogs.watch, backlogs.enforcement.evictions
-    cluster, topics = watch.cluster, watch.topics
+    watch, evictions = backlogs.watch, backlogs.enforcement.guard.evictions
+    cluster, topics = watch.cluster, watch.monitor.topics
     pulsars = FamilyTable(
         ["cluster", "namespace", "topic", EXPORTER], _PULSARS, {}, prefix="pulsar_storage_"
     )
@@ -84,7 +84,7 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
         _durations(watch.checks, cluster),
         *_own(watch.checks, watch.checked, len(topics[MAX_TOPICS:])),
         gauge("backlog_blocked_topics", "Topics whose backlog has publishes held or refused.",
-              sum(not action.dry_run for action in backlogs.enforcement.blocked())),
+              sum(not action.dry_run for action in backlogs.enforcement.guard.blocked.values())),
         counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.broker.values())),
     ]  # fmt: skip
 
@@ -111,7 +111,7 @@ def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
 
 
 def _evictions(backlogs: Backlogs, cluster: str, topics: Sequence[str]) -> Metric:
-    evictions = backlogs.enforcement.evictions
+    evictions = backlogs.enforcement.guard.evictions
     labels = ["cluster", "namespace", "topic", "quota_type", EXPORTER]
     if not backlogs.by_topic:
         labels.remove("topic")
@@ -142,7 +142,7 @@ def _exceedances(backlogs: Backlogs) -> Metric:
         labels=["namespace", "quota_type"],
     )
     for (namespace, kind), count in sorted(
-        backlogs.watch.exceedances.items(), key=lambda item: (item[0][0], item[0][1].value)
+        backlogs.watch.monitor.exceedances.items(), key=lambda item: (item[0][0], item[0][1].value)
     ):
         family.add_metric([namespace, kind.value], count)
     return family
@@ -155,7 +155,7 @@ def _broker_evictions(backlogs: Backlogs, cluster: str) -> Metric:
         labels=["cluster", "quota_type", EXPORTER],
     )
     for kind in QuotaType:
-        count = backlogs.enforcement.evictions.broker[kind]
+        count = backlogs.enforcement.guard.evictions.broker[kind]
         family.add_metric([cluster, kind.value, OURS], count)
     return family
 

@@ -18,12 +18,12 @@ from typing import Final
 
 from prometheus_client.core import Metric
 
-from admin_api.backend import Views
 from admin_api.metrics.families import EXPORTER, OURS, FamilyTable, Texts
 from coordinator.core.demand.observing import OBSERVE
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rate
 from coordinator.insight.model.explain import UnknownGroup
 from coordinator.insight.model.views import BrokerUsageView, GroupView
+from coordinator.insight.shell.views import SidecarViews
 
 Values = dict[str, Rate | float | None]
 
@@ -88,7 +88,7 @@ class GroupFamilies:
         broker: the own broker.
     """
 
-    def __init__(self, views: Views, broker: str) -> None:
+    def __init__(self, views: SidecarViews, broker: str) -> None:
         self._views = views
         self._broker = broker
         self._ours = FamilyTable(["group", "monitoring_class"], _GAUGES, _COUNTERS)

@@ -24,7 +24,7 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend, GateMeter, Views
+from admin_api.backend import AdminBackend, GateMeter
 from admin_api.metrics.backlog import backlog_families
 from admin_api.metrics.families import FamilyTable, Texts, counter, figures, gauge, labelled_counter
 from admin_api.metrics.gate import gate_families, slowness_families
@@ -39,6 +39,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.conditions import ConditionKind, Conditions
 from coordinator.insight.model.gate_views import SLOW_AFTER_S
 from coordinator.insight.model.views import HealthView
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
 from coordinator.runtime.release import RELEASE
 
@@ -141,7 +142,7 @@ async def _gate(gate: GateMeter) -> list[Metric]:
     return [*slowness_families(gate.slowness()), *families]
 
 
-async def _trees(views: Views) -> FamilyTable:
+async def _trees(views: SidecarViews) -> FamilyTable:
     found, rows = tree_families(), 0
     for root in views.roots():
         for dimension in Dimension:

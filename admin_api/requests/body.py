@@ -17,6 +17,8 @@ from admin_api.errors import ApiError
 MAX_BODY_BYTES = 64 * 1024
 """A group's definition takes about 300 bytes; the rest is room for fields of later releases."""
 
+_KINDS = {type(None): "null", list: "an array", bool: "a boolean", str: "a string"}
+
 
 async def refuse_large_body(request: Request) -> None:
     """Refuse a body that announces itself as too large, also where no body is read."""
@@ -54,7 +56,9 @@ async def read_object(request: Request) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ApiError(400, f"The body is {_kind_of(value)}; send a JSON object")
+        raise ApiError(
+            400, f"The body is {_KINDS.get(type(value), 'a number')}; send a JSON object"
+        )
     return value
 
 
@@ -75,20 +79,6 @@ def without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _refuse_constant(name: str) -> Never:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _kind_of(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case list():
-            return "an array"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case _:
-            return "a number"
 
 
 def _too_large(bytes_max: int) -> ApiError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -64,7 +65,7 @@ async def list_backlogs(
         problem=watch.checks.problem,
         interval_s=watch.interval_s,
         rows=tuple(
-            TopicBacklog.of(view, backlogs.enforcement.wants(view.topic))
+            TopicBacklog.of(view, backlogs.enforcement.guard.wants(view.topic))
             for view in shown
             if view is not None
         ),
@@ -77,7 +78,7 @@ async def list_actions(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="actions in the answer")] = 100,
 ) -> tuple[Action, ...]:
     """Return the actions on exceeded quotas, or those of a dry run; the latest first."""
-    return tuple(reversed(backlogs_of(backend).enforcement.actions()[-limit:]))
+    return tuple(islice(reversed(backlogs_of(backend).enforcement.guard.actions), limit))
 
 
 @router.get("/persistent/{tenant}/{namespace}/{topic}/backlog")
@@ -94,7 +95,7 @@ async def get_backlog(
         raise _not_here(name) from error
     except Refused as error:
         raise ApiError(403, f"The broker does not allow it: {error}") from error
-    wanted = backlogs.enforcement.wants(name)
+    wanted = backlogs.enforcement.guard.wants(name)
     return TopicBacklogInFull.of(view, wanted, subscriptions=subscriptions, history=view.history)
 
 

@@ -10,13 +10,12 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from admin_api.backend import AdminBackend, ClusterHistory
+from admin_api.backend import AdminBackend
 from admin_api.changes import definitions, trees
-from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import JsonObject
 from admin_api.requests.names import GroupName, LimitedName
 from admin_api.routes.callers import AnyCaller
-from admin_api.routes.common import Backend, coordinator_router
+from admin_api.routes.common import Backend, coordinator_router, require_defined
 from admin_api.schemas.board import Choices, GroupRowBody, HistoryBody, Mark, Overview
 from admin_api.schemas.definitions import GroupPatch, check_definition
 from coordinator.core.allocation.laws import LAWS
@@ -29,6 +28,7 @@ from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.conditions import Severity
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.settling import GroupStatus
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.reconciliation.engine.account import Rate
 
 router = coordinator_router("/quota/v1", "dashboard")
@@ -125,7 +125,7 @@ async def get_history(
     ] = -1,
 ) -> HistoryBody:
     """Return the last minutes of a group: its limit, and every broker's admitted rate and limit."""
-    _require_group(backend, name)
+    require_defined(backend, name)
     history = backend.history
     view = history.board.series(name, dimension, after)
     now_ns = history.now_ns()
@@ -179,16 +179,11 @@ async def _bodies(backend: AdminBackend, rows: Sequence[GroupRow]) -> AsyncItera
             await asyncio.sleep(0)
 
 
-def _row_body(history: ClusterHistory, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
+def _row_body(history: Sampler, row: GroupRow, escaping_bytes: float) -> GroupRowBody:
     recent: tuple[int, ...] = ()
     if row.foremost is not None:
         recent = history.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
     return GroupRowBody.of(row, recent, history.now_ns(), escaping_bytes)
-
-
-def _require_group(backend: AdminBackend, name: str) -> None:
-    if name not in backend.views.defined():
-        raise ApiError(404, NO_SUCH_GROUP)
 
 
 MAX_ATTENTION = 5

@@ -32,13 +32,6 @@ NOT_APART = (
     "configuration"
 )
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": SpecificationPatch.model_json_schema()}},
-    }
-}
-
 
 @router.get("/specification")
 async def get_specification(response: Response, backend: Backend) -> SpecificationView:
@@ -53,7 +46,12 @@ async def get_specification(response: Response, backend: Backend) -> Specificati
     return await _with_delayed(backend, view)
 
 
-@router.put("/specification", status_code=204, response_class=Response, openapi_extra=_BODY)
+@router.put(
+    "/specification",
+    status_code=204,
+    response_class=Response,
+    openapi_extra=SpecificationPatch.described(),
+)
 async def put_specification(
     request: Request, response: Response, backend: Backend, caller: SuperUser, content: JsonObject
 ) -> None:

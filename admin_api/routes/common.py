@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 
 from admin_api.backend import AdminBackend
 from admin_api.openapi import PROBLEMS
+from coordinator.insight.model.explain import UnknownGroup
 from coordinator.insight.model.operations import Operation
 
 
@@ -56,6 +57,12 @@ def _on_coordinator_loop(handler: Handler) -> Handler:
 def coordinator_router(prefix: str, tag: str) -> APIRouter:
     """Return a router whose handlers run on the coordinator's loop if they are given the backend."""
     return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=CoordinatorRoute)
+
+
+def require_defined(backend: AdminBackend, name: str) -> None:
+    """Refuse a name that is neither a group's nor a scalable topic's with limits; raises UnknownGroup."""
+    if name not in backend.views.defined():
+        raise UnknownGroup(name)
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"

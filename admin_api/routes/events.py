@@ -20,13 +20,14 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
-from admin_api.backend import AdminBackend, ClusterHistory
+from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
 from admin_api.openapi import PROBLEMS
 from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import backend_of
 from admin_api.schemas.board import Mark
 from coordinator.insight.model.bounded_events import LoggedEvent
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.ports import share_of
 
 router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
@@ -74,7 +75,7 @@ async def _stream(
         readers += Counter()  # drops the roles without any
 
 
-async def _told(history: ClusterHistory, after: int) -> AsyncGenerator[str, None]:
+async def _told(history: Sampler, after: int) -> AsyncGenerator[str, None]:
     waiting: asyncio.Queue[LoggedEvent] = asyncio.Queue(MAX_WAITING)
     behind = asyncio.Event()
 

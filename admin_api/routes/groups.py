@@ -23,14 +23,6 @@ from coordinator.ports import InUse, NotFound
 
 router = coordinator_router("/admin/v2", "resource groups")
 
-# The body is read by hand (see `body`), so its schema is stated by hand as well.
-_PATCH_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": GroupPatch.model_json_schema()}},
-    }
-}
-
 
 async def list_groups(backend: Backend) -> list[str]:
     """Return the names of all resource groups."""
@@ -39,10 +31,7 @@ async def list_groups(backend: Backend) -> list[str]:
 
 async def get_group(name: GroupName, response: Response, backend: Backend) -> PulsarGroup:
     """Return one resource group's limits for the cluster, per second; -1 = not limited."""
-    try:
-        found = await backend.store.read_group(name)
-    except NotFound as error:
-        raise ApiError(404, NO_SUCH_GROUP) from error
+    found = await definitions.read_group(backend, name)
     response.headers["ETag"] = etag_of(found.version)
     return PulsarGroup.of(found.group)
 
@@ -91,5 +80,5 @@ for _path in ("/resourcegroups", "/resourcegroup"):
     router.get(_path, include_in_schema=_shown)(list_groups)
     router.get(_path + "/", include_in_schema=False)(list_groups)
     router.get(_named, response_model_exclude_none=True, include_in_schema=_shown)(get_group)
-    _silent(methods=["PUT"], openapi_extra=_PATCH_BODY)(put_group)
+    _silent(methods=["PUT"], openapi_extra=GroupPatch.described())(put_group)
     _silent(methods=["DELETE"])(delete_group)

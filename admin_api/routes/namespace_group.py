@@ -88,7 +88,9 @@ async def group_of_read(asked: RelayedRequest, path: str, backend: AdminBackend)
         return None
 
     async def group() -> str | None:
-        return Owner(found[1], found[2]).group_in(backend.views.catalogue().attachments)
+        return definitions.group_of(
+            Owner(found[1], found[2]), backend.views.catalogue().attachments
+        )
 
     return await backend.coordinator_loop.run(group())
 

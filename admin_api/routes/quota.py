@@ -1,4 +1,4 @@
-"""Endpoints beyond Pulsar's, by group: definitions, usage, limits in force, and their reasons."""
+"""Endpoints beyond Pulsar's, by group: definitions, usage, limits in force, trees, and their reasons."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated, TypeVar
 
 from fastapi import Query, Response
 
-from admin_api.backend import AdminBackend, Views
+from admin_api.backend import AdminBackend
 from admin_api.changes import definitions
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import etag_of
-from admin_api.requests.names import LimitedName
-from admin_api.routes.common import Backend, coordinator_router
+from admin_api.requests.names import GroupName, LimitedName
+from admin_api.routes.common import Backend, coordinator_router, require_defined
 from admin_api.routes.pages import Page, PageOfGroups
 from coordinator.core.answer import NANOS_PER_MILLI
 from coordinator.core.model import (
@@ -29,7 +29,9 @@ from coordinator.core.transfer.tree_rules import children_of
 from coordinator.insight.model.bounded_events import MAX_EVENTS
 from coordinator.insight.model.definitions import AttachmentsView, Definition
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
+from coordinator.insight.model.reconciliation_views import NOT_RECONCILED, ReconciliationView
 from coordinator.insight.model.roles import role_sentences
+from coordinator.insight.model.trees import TreeView
 from coordinator.insight.model.views import (
     CertificateView,
     Explanation,
@@ -40,8 +42,8 @@ from coordinator.insight.model.views import (
     PastDecisionView,
     StoryView,
 )
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.native.engine.views import NativeState
-from coordinator.ports import NotFound
 
 _DELIVERIES = {MonitoringClass.PUBLISH: "publish", MonitoringClass.DISPATCH: "delivery"}
 
@@ -49,6 +51,8 @@ router = coordinator_router("/quota/v1", "quota")
 
 
 Entry = TypeVar("Entry")
+
+OfDimension = Annotated[Dimension, Query()]
 
 MAX_AGE_MILLIS = 2**53
 """JavaScript's largest whole number."""
@@ -88,10 +92,7 @@ async def get_definition(name: LimitedName, response: Response, backend: Backend
     """Return one group in full: limits, our own settings, versions and attachments."""
     if names_scalable(name):
         return _topic_group(backend, name)
-    try:
-        found = await backend.store.read_group(name)
-    except NotFound as error:
-        raise ApiError(404, NO_SUCH_GROUP) from error
+    found = await definitions.read_group(backend, name)
     response.headers["ETag"] = etag_of(found.version)
     catalogue = definitions.current_catalogue(backend.views)
     attached = AttachmentsView.by_group(catalogue.attachments, [name])[name]
@@ -118,10 +119,7 @@ async def list_usage(backend: Backend, page: PageOfGroups) -> list[GroupUsageVie
 @router.get("/usage/{name:path}")
 async def get_usage(name: LimitedName, backend: Backend) -> GroupUsageView:
     """Return the rates that every broker admits of one group."""
-    try:
-        return backend.views.group_view(name).usage
-    except UnknownGroup as error:
-        raise ApiError(404, NO_SUCH_GROUP) from error
+    return backend.views.group_view(name).usage
 
 
 @router.get("/limits")
@@ -134,7 +132,7 @@ async def list_limits(backend: Backend, page: PageOfGroups) -> list[GroupLimitsV
 async def explain(
     name: LimitedName,
     backend: Backend,
-    dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
+    dimension: OfDimension = Dimension.PUBLISH_MESSAGES,
     broker: Annotated[str | None, Query(description="this sidecar's own when absent")] = None,
     age_millis: Annotated[
         int,
@@ -145,42 +143,37 @@ async def explain(
     ] = False,
 ) -> Explanation:
     """Explain a broker's local limit, now or earlier; past and story are the own broker's only."""
-    try:
-        told = _story(backend, name, broker, age_millis) if story else None
-        if age_millis:
-            return replace(
-                _explained_then(backend, name, dimension, broker, age_millis), story=told
-            )
-        view = await _decided(backend.views, name, dimension, broker)
-        return replace(
-            view,
-            would_change=backend.views.would_change(name, dimension, broker),
-            delayed=await _of_delayed(backend, view),
-            debt=await _debt(backend, view),
-            slack=_slack(backend, view),
-            round_the_gate=_round_the_gate(backend, view),
-            roles=await _roles(backend, view),
-            story=told,
-        )
-    except UnknownGroup as error:
-        raise ApiError(404, NO_SUCH_GROUP) from error
-    except UnknownBroker as error:
-        raise ApiError(404, f"Broker {error} is no member") from error
+    told = _story(backend, name, broker, age_millis) if story else None
+    if age_millis:
+        return replace(_explained_then(backend, name, dimension, broker, age_millis), story=told)
+    view = await _decided(backend.views, name, dimension, broker)
+    view = replace(
+        view, would_change=backend.views.would_change(name, dimension, broker), story=told
+    )
+    if view.broker != backend.views.health().broker:
+        return view
+    return replace(
+        view,
+        delayed=await _of_delayed(backend, view),
+        debt=await _debt(backend, view),
+        slack=_slack(backend, view),
+        round_the_gate=_round_the_gate(backend, view),
+        roles=await _roles(backend, view),
+    )
 
 
 @router.get("/decisions/{name:path}")
 async def list_decisions(
     name: LimitedName,
     backend: Backend,
-    dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
+    dimension: OfDimension = Dimension.PUBLISH_MESSAGES,
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 20,
 ) -> list[PastDecisionView]:
     """Return the decisions on this sidecar's own local limit, newest first.
 
     A decision is kept when cause or limit of the cluster changed, or the local limit moved notably.
     """
-    if name not in backend.views.defined():
-        raise ApiError(404, NO_SUCH_GROUP)
+    require_defined(backend, name)
     found = backend.history.events.decisions(name, dimension)[:limit]
     now_ns = backend.history.now_ns()
     return [past.listed(number, now_ns - at_ns) for number, at_ns, past in found]
@@ -196,10 +189,48 @@ async def list_certificates(backend: Backend, page: PageOfGroups) -> list[GroupC
 @router.get("/certificate/{name:path}")
 async def get_certificate(name: LimitedName, backend: Backend) -> GroupCertificatesView:
     """Return the most that one group's local limits can add up to now, and its assumptions."""
-    try:
-        return _certified(backend, name, backend.native_state())
-    except UnknownGroup as error:
-        raise ApiError(404, NO_SUCH_GROUP) from error
+    return _certified(backend, name, backend.native_state())
+
+
+@router.get("/native")
+async def native(backend: Backend) -> NativeState:
+    """Return the state of native enforcement; an empty list of groups where there is none."""
+    return backend.native_state() or NativeState(backend.enforcement_path)
+
+
+@router.get("/reconciliation")
+async def reconciliation(backend: Backend) -> ReconciliationView:
+    """Return the escaped traffic of each namespace and class; none where there is no gate."""
+    return NOT_RECONCILED if backend.reconciling is None else backend.reconciling.view()
+
+
+@router.get("/trees")
+async def list_trees(
+    backend: Backend,
+    page: PageOfGroups,
+    dimension: OfDimension = Dimension.PUBLISH_MESSAGES,
+) -> list[TreeView]:
+    """Return every tree of groups in one dimension, by the name of its root; in pages, as the usage."""
+
+    def tree(name: str) -> tuple[TreeView, int] | None:
+        found = backend.views.tree(name, dimension)
+        return None if found is None else (found, len(found.groups))
+
+    return await page.of(backend.views.roots(), tree, dimension=dimension.value)
+
+
+@router.get("/trees/{name:path}")
+async def get_tree(
+    name: GroupName,
+    backend: Backend,
+    dimension: OfDimension = Dimension.PUBLISH_MESSAGES,
+) -> TreeView:
+    """Return the tree that a group belongs to, in one dimension."""
+    require_defined(backend, name)
+    found = backend.views.tree(name, dimension)
+    if found is None:
+        raise ApiError(404, f"{name} is in no tree: it has neither a parent nor children")
+    return found
 
 
 def _certified(
@@ -227,7 +258,7 @@ async def _of_all(
 
 
 async def _decided(
-    views: Views, group: str, dimension: Dimension, broker: str | None
+    views: SidecarViews, group: str, dimension: Dimension, broker: str | None
 ) -> Explanation:
     """Return the explanation; wait a moment for the first decision on a new group."""
     for _ in range(_DECISION_POLLS):
@@ -247,16 +278,16 @@ def _story(backend: AdminBackend, group: str, broker: str | None, age_millis: in
 
 
 def _slack(backend: AdminBackend, view: Explanation) -> str:
-    """Return the slack of the broker's own limiter, where it holds the limit; own broker only."""
+    """Return the slack of the broker's own limiter, where it holds the limit."""
     native = backend.native_state()
-    if native is None or view.cluster_limit is None or view.broker != backend.views.health().broker:
+    if native is None or view.cluster_limit is None:
         return ""
     return native.slack(view.group, view.dimension)
 
 
 def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
     """Return the traffic of the group's namespaces that goes round the own gate, of the class."""
-    if backend.reconciling is None or view.broker != backend.views.health().broker:
+    if backend.reconciling is None:
         return ()
     accounts = backend.reconciling.accounts
     return accounts.sentences_of(view.group, view.dimension.monitoring_class)
@@ -264,8 +295,6 @@ def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]
 
 async def _debt(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
     """Return who took much of the limit in advance at the own gate, while it is not paid for."""
-    if view.broker != backend.views.health().broker:
-        return ()
     of = view.dimension.monitoring_class
     return tuple(
         held.debtor.sentence(_DELIVERIES[of], held.owed_ns)
@@ -277,7 +306,7 @@ async def _debt(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
 async def _roles(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
     """Return the roles that the own gate counts against the group; of brokers alone, that they do not."""
     attached = backend.views.catalogue().attachments.roles_of(view.group)
-    if not attached or view.broker != backend.views.health().broker:
+    if not attached:
         return ()
     if backend.enforcement_path == "native":
         return (NOT_BY_BROKERS,)
@@ -288,7 +317,7 @@ async def _roles(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
 
 async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
     """Return the own gate's facts about the group's messages, if it counts delayed ones."""
-    if view.group != backend.delayed_group or view.broker != backend.views.health().broker:
+    if view.group != backend.delayed_group:
         return ()
     counted = await backend.gate.delayed()
     return () if counted is None else counted.sentences
@@ -297,8 +326,7 @@ async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ..
 def _explained_then(
     backend: AdminBackend, group: str, dimension: Dimension, broker: str | None, age_millis: int
 ) -> Explanation:
-    if group not in backend.views.defined():
-        raise UnknownGroup(group)
+    require_defined(backend, group)
     _require_own(backend, broker)
     now_ns = backend.history.now_ns()
     when_ns = now_ns - age_millis * NANOS_PER_MILLI

@@ -1,14 +1,17 @@
-"""Endpoints beyond Pulsar's, by sidecar: health, readiness, members, and unreadable entries."""
+"""Endpoints beyond Pulsar's, by sidecar: health, readiness, members, log level, unreadable entries."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from admin_api.errors import ApiError
+from admin_api.requests.body import JsonObject
+from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router
+from admin_api.schemas.definitions import RequestBody
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.insight.model.views import HealthView, MemberView, ReadyView, RecordingView
-from coordinator.ports import RecorderHealth
+from coordinator.insight.model.views import HealthView, MemberView, ReadyView
 
 router = coordinator_router("/quota/v1", "sidecar")
 
@@ -35,7 +38,7 @@ async def get_health(backend: Backend) -> HealthView:
     views = backend.views
     return replace(
         views.health(),
-        recording=_recording(views.recording()),
+        recording=views.recording(),
         enforcement_path=backend.enforcement_path,
         proves_roles=backend.proves_roles,
     )
@@ -56,17 +59,24 @@ async def list_faults(backend: Backend) -> dict[str, str]:
     return dict(backend.views.catalogue().faults)
 
 
-def _recording(found: RecorderHealth | None) -> RecordingView | None:
-    if found is None:
-        return None
-    return RecordingView(
-        recording=found.recording,
-        reason=found.reason,
-        failures=found.failures,
-        rows_written=found.rows_written,
-        rows_waiting=found.rows_waiting,
-        rows_dropped=found.rows_dropped,
-    )
+class LogLevelBody(RequestBody):
+    """The level of the log."""
+
+    level: Literal["debug", "info", "warning", "error"]
+
+
+@router.get("/log-level")
+async def get_log_level(backend: Backend) -> LogLevelBody:
+    """Return the level of the answering sidecar's log."""
+    return LogLevelBody.model_validate({"level": backend.log_level.name})
+
+
+@router.put("/log-level", openapi_extra=LogLevelBody.described())
+async def set_log_level(backend: Backend, _: SuperUser, content: JsonObject) -> LogLevelBody:
+    """Set the level of the log, until it is set again or the sidecar restarts."""
+    body = LogLevelBody.parse(content)
+    backend.log_level.set(body.level)
+    return body
 
 
 def _why_not_ready(health: HealthView) -> str:

@@ -10,7 +10,7 @@ limit acts.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
 
@@ -62,12 +62,6 @@ async def list_topics(
 def _add_routes(path: str, rate: type[TopicRate]) -> None:
     """Add GET, POST and DELETE of one pair of rates."""
     path = "/{domain}/{tenant}/{namespace}/{topic}" + path
-    schema: dict[str, Any] = {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": rate.model_json_schema()}},
-        }
-    }
 
     async def read(topic: Topic, backend: Backend) -> Response:
         """Return these limits of a topic; 204 when there are none."""
@@ -90,7 +84,7 @@ def _add_routes(path: str, rate: type[TopicRate]) -> None:
 
     silent = partial(router.api_route, path, status_code=204, response_class=Response)
     router.get(path, responses={200: {"model": rate}, 204: {}})(read)
-    silent(methods=["POST"], openapi_extra=schema)(write)
+    silent(methods=["POST"], openapi_extra=rate.described())(write)
     silent(methods=["DELETE"])(remove)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -41,6 +41,7 @@ from coordinator.core.model import Dimension, ExactRates, Rates, ResourceGroup
 from coordinator.core.owners import validate_tenants
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import MAX_WEIGHT
+from coordinator.insight.model.definitions import GUARANTEES
 from coordinator.insight.model.rates import RatesView
 
 _MISTAKES_TOLD = 5
@@ -90,6 +91,12 @@ class RequestBody(CamelModel):
     spellings: ClassVar[Mapping[str, str]] = {}
     #: Fields that may only be null or -1, and why.
     not_limited: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """Return it for the API's description: `requests.body` reads bodies by hand, to bound them."""
+        content = {"application/json": {"schema": cls.model_json_schema()}}
+        return {"requestBody": {"required": True, "content": content}}
 
     @classmethod
     def parse(cls, body: dict[str, object]) -> Self:
@@ -201,12 +208,10 @@ class GroupPatch(RequestBody):
 
     def applied_to(self, group: ResourceGroup) -> ResourceGroup:
         """Return the definition after this change."""
-        before, guarantees = group.exact_limits, group.guarantees
-        sent: dict[Dimension, Number | None] = {
-            Dimension.PUBLISH_MESSAGES: self.publish_rate_in_msgs,
-            Dimension.PUBLISH_BYTES: self.publish_rate_in_bytes,
-            Dimension.DISPATCH_MESSAGES: self.dispatch_rate_in_msgs,
-            Dimension.DISPATCH_BYTES: self.dispatch_rate_in_bytes,
+        before = group.exact_limits
+        sent = {
+            each: getattr(self, field.name)
+            for each, field in zip(Dimension, fields(RatesView), strict=True)
         }
         limits = ExactRates.from_mapping(
             {
@@ -214,23 +219,17 @@ class GroupPatch(RequestBody):
                 for each, rate in sent.items()
             }
         )
+        promised = {each: getattr(self, name) for each, name in GUARANTEES.items()}
+        guarantees = {
+            each: group.guarantees.of(each) if rate is None else rate or None
+            for each, rate in promised.items()
+        }
         given = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         return replace(
             group,
             limits=limits.whole,
             fractions=limits.fractions,
-            guarantees=Rates(
-                publish_messages=_promised(
-                    guarantees.publish_messages, self.publish_guarantee_in_msgs
-                ),
-                publish_bytes=_promised(guarantees.publish_bytes, self.publish_guarantee_in_bytes),
-                dispatch_messages=_promised(
-                    guarantees.dispatch_messages, self.dispatch_guarantee_in_msgs
-                ),
-                dispatch_bytes=_promised(
-                    guarantees.dispatch_bytes, self.dispatch_guarantee_in_bytes
-                ),
-            ),
+            guarantees=Rates.from_mapping(guarantees),
             **given,
         )
 
@@ -253,10 +252,6 @@ def check_definition(group: ResourceGroup) -> None:
         raise ApiError(400, f"observes: needs enforcement {OBSERVE}, or must be empty")
     if fault := fault_of_fractions(group):
         raise ApiError(400, fault)
-
-
-def _promised(current: int | None, sent: int | None) -> int | None:
-    return current if sent is None else sent or None
 
 
 class PulsarGroup(CamelModel):

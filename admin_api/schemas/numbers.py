@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -37,66 +38,62 @@ def whole_number(value: object) -> int | None:
             return None
 
 
-def _decimal_number(value: object) -> float | None:
-    """Return a number that tools may write as 0.5 or "0.5"; None for any other value."""
+def _decimal_number(value: object) -> Number | None:
+    """Return a number that tools may also write as 0.5 or "0.5"; None for any other value."""
+    if (whole := whole_number(value)) is not None:
+        return whole
     if isinstance(value, str) and _DECIMAL_NUMBER.fullmatch(value):
-        return float(value)
-    return value if isinstance(value, float) else None
+        value = float(value)
+    exact = rate_of(value) if isinstance(value, float) else None
+    return None if exact is None else number_of(exact)
 
 
-def _rate_up_to(maximum: int) -> BeforeValidator:
-    def parse(value: object) -> int | None:
-        if value is None:
-            return None
-        number = whole_number(value)
-        if number is None or not UNLIMITED <= number <= maximum:
-            shown = json.dumps(value)[:40]
-            raise PydanticCustomError(
-                "rate",
-                "must be a whole number from 0 to {maximum}, or -1 for not limited, but is {shown}",
-                {"maximum": maximum, "shown": shown},
-            )
-        return number
+def _number(
+    read: Callable[[object], Number | None],
+    least: int,
+    maximum: int,
+    wanted: str,
+    *,
+    or_unlimited: bool,
+) -> BeforeValidator:
+    """Return a validator of numbers in a range, or -1 for not limited; null stays null.
 
-    return BeforeValidator(parse)
+    Args:
+        read: returns a value's number; None if it is none.
+        least: of the numbers.
+        maximum: of the numbers.
+        wanted: what to write, in words, with the bounds in braces.
+        or_unlimited: whether -1 is one, too.
+    """
 
-
-def _limit_up_to(maximum: int) -> BeforeValidator:
     def parse(value: object) -> Number | None:
         if value is None:
             return None
-        number: Number | None = whole_number(value)
-        if number is None and (decimal := _decimal_number(value)) is not None:
-            exact = rate_of(decimal)
-            number = None if exact is None else number_of(exact)
-        if number is None or not (number == UNLIMITED or 0 <= number <= maximum):
-            raise PydanticCustomError(
-                "limit",
-                "must be a number from 0 to {maximum} with at most three decimals, or -1 for not "
-                "limited, but is {shown}",
-                {"maximum": maximum, "shown": json.dumps(value)[:40]},
-            )
+        number = read(value)
+        if number is None or not (
+            least <= number <= maximum or (or_unlimited and number == UNLIMITED)
+        ):
+            shown = {"least": least, "maximum": maximum, "shown": json.dumps(value)[:40]}
+            raise PydanticCustomError("number", f"must be {wanted}, but is {{shown}}", shown)
         return number
 
     return BeforeValidator(parse)
+
+
+def _rate_up_to(maximum: int) -> BeforeValidator:
+    wanted = "a whole number from 0 to {maximum}, or -1 for not limited"
+    return _number(whole_number, 0, maximum, wanted, or_unlimited=True)
+
+
+def _limit_up_to(maximum: int) -> BeforeValidator:
+    wanted = "a number from 0 to {maximum} with at most three decimals, or -1 for not limited"
+    return _number(_decimal_number, 0, maximum, wanted, or_unlimited=True)
 
 
 def whole_up_to(least: int, maximum: int) -> BeforeValidator:
     """Return a validator of whole numbers in a range; null stays null."""
-
-    def parse(value: object) -> int | None:
-        if value is None:
-            return None
-        number = whole_number(value)
-        if number is None or not least <= number <= maximum:
-            raise PydanticCustomError(
-                "amount",
-                "must be a whole number from {least} to {maximum}, but is {shown}",
-                {"least": least, "maximum": maximum, "shown": json.dumps(value)[:40]},
-            )
-        return number
-
-    return BeforeValidator(parse)
+    wanted = "a whole number from {least} to {maximum}"
+    return _number(whole_number, least, maximum, wanted, or_unlimited=False)
 
 
 MessageLimit = Annotated[Number | None, _limit_up_to(MAX_INT32)]

@@ -14,7 +14,6 @@ import structlog
 
 from coordinator.core.addresses import AddressMap, BrokerRegistration, KnownBrokers
 from coordinator.insight.model.conditions import Condition, ConditionKind
-from coordinator.ports import AddressingGate
 
 _log = structlog.get_logger(__name__)
 
@@ -23,15 +22,15 @@ class AddressCourier:
     """Gives the gate the map of the cluster's addresses, each time that it changes.
 
     Args:
-        gate: gets the map.
+        tell: gives the gate the map.
         listener: the name of the brokers' advertised listener that leads to gates; empty checks nothing.
         sidecars: returns how many sidecars there are; None while that is not known.
     """
 
     def __init__(
-        self, gate: AddressingGate, listener: str, sidecars: Callable[[], int | None]
+        self, tell: Callable[[AddressMap], None], listener: str, sidecars: Callable[[], int | None]
     ) -> None:
-        self._gate = gate
+        self._tell = tell
         self._sidecars = sidecars
         self._listener = listener
         self._brokers = KnownBrokers(listener)
@@ -69,7 +68,7 @@ class AddressCourier:
         found = self._brokers.update(registrations)
         if found != self._map:
             self._map = found
-            self._gate.set_addresses(found)
+            self._tell(found)
         elif not found.is_known:
             _log.warning(
                 "no broker is registered in this ZooKeeper, lookup answers are not checked; correct "

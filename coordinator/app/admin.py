@@ -55,7 +55,8 @@ def _backend(
 ) -> AdminBackend:
     config, kept, runner = parts.config, parts.kept, parts.runner
     operations = ZooKeeperOperations(kept.session)
-    following = OperationTracker(parts.state, parts.clock, operations, parts.recorder)
+    record = None if parts.recorder is None else parts.recorder.operation_changed
+    following = OperationTracker(parts.state, parts.clock, operations, record)
     runner.keep("operations", following.run)
     return AdminBackend(
         store=kept.store,

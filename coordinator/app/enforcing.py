@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import structlog
 
+from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.app import factories
 from coordinator.app.addresses import AddressCourier
 from coordinator.app.parts import AnyGate, SidecarParts
@@ -52,8 +53,12 @@ async def reconciler(parts: SidecarParts, stack: AsyncExitStack) -> Reconciler |
     config = parts.config
     if parts.gate_process is None or not config.reconciles:
         return None
-    counters = await stack.enter_async_context(factories.broker_counters(config, passed_only=True))
-    made = factories.reconciler(config, counters, parts.gate_process, parts.clock, parts.recorder)
+    counters = await stack.enter_async_context(
+        factories.of_broker(MetricsCounters, config, passed_only=True)
+    )
+    made = factories.reconciler(
+        config, counters, parts.gate_process.passed_totals, parts.clock, parts.recorder
+    )
     parts.kept.store.watch(made.catalogue_changed)
     parts.runner.sampler.further.append(made.accounts.conditions)
     parts.runner.keep("reconciliation", made.run)
@@ -65,7 +70,9 @@ async def follow_addresses(
 ) -> asyncio.Event:
     """Let the gate know the cluster's addresses; return the event that is set when it first does."""
     courier = AddressCourier(
-        gate, parts.config.gate_listener_name, lambda: _sidecars(parts.runner.views.health())
+        gate.set_addresses,
+        parts.config.gate_listener_name,
+        lambda: _sidecars(parts.runner.views.health()),
     )
     registrations = parts.kept.registrations
     registrations.watch(courier.changed)

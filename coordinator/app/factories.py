@@ -8,16 +8,16 @@ Raises, all of them: ConfigError: a file or place that the configuration names c
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from admin_api.backend import Backlogs
-from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
-from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.broker.rate_policies import HttpRatePolicies
 from coordinator.adapters.clock import wall_ms
@@ -40,12 +40,14 @@ from coordinator.native.shell.polling import POLLS_EVERY_S
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-from coordinator.reconciliation.shell.reconciler import PassedCounters, Reconciler
+from coordinator.reconciliation.shell.reconciler import PassedTotals, Reconciler
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.supervision import TaskSupervisor
 
 if TYPE_CHECKING:
     from coordinator.adapters.recorder.recorder import ParquetRecorder
+
+T = TypeVar("T")
 
 _SECONDS_PER_DAY = 86_400
 
@@ -61,9 +63,10 @@ def session(config: Config, supervisor: TaskSupervisor | None = None) -> ZooKeep
     )
 
 
-def broker_admin(config: Config) -> HttpBrokerAdmin:
-    """Return the own broker's admin REST."""
-    return HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
+def of_broker(make: Callable[..., T], config: Config, **settings: bool) -> T:
+    """Return what asks the own broker's web service, with the sidecar's own token."""
+    token = _secret("broker_token_file", config.broker_token_file) or None
+    return make(config.broker_web_url, token=token, **settings)
 
 
 def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
@@ -90,33 +93,13 @@ def native_topic(config: Config) -> NativeTopic:
     )
 
 
-def inventory(config: Config) -> HttpInventory:
-    """Return what Pulsar has, by the own broker."""
-    return HttpInventory(config.broker_web_url, token=_broker_token(config))
-
-
-def native_admin(config: Config) -> HttpNativeAdmin:
-    """Return the own broker's admin REST, for the settings of native enforcement."""
-    return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
-
-
 async def topic_policies(config: Config, stack: AsyncExitStack) -> TopicPolicies:
     """Return the policies of topics, by the own broker's admin REST, until the end of the stack."""
-    token = _broker_token(config)
     publish, dispatch, replication = [
-        await stack.enter_async_context(
-            HttpRatePolicies(config.broker_web_url, policy, token=token)
-        )
+        await stack.enter_async_context(of_broker(partial(HttpRatePolicies, policy=policy), config))
         for policy in (PUBLISH, DISPATCH, REPLICATION)
     ]
     return TopicPolicies(publish, dispatch, replication)
-
-
-def broker_counters(config: Config, *, passed_only: bool = False) -> MetricsCounters:
-    """Return the own broker's counters."""
-    return MetricsCounters(
-        config.broker_web_url, token=_broker_token(config), passed_only=passed_only
-    )
 
 
 def native(
@@ -153,7 +136,7 @@ def native(
 def reconciler(
     config: Config,
     counters: BrokerCounters,
-    gate: PassedCounters,
+    passed: PassedTotals,
     clock: Clock,
     recorder: ParquetRecorder | None,
 ) -> Reconciler:
@@ -162,13 +145,13 @@ def reconciler(
     Args:
         config: the configuration.
         counters: the broker's, by subscription.
-        gate: the gate's counters.
+        passed: the gate's counters.
         clock: monotonic time.
         recorder: keeps what went round the gate; None keeps nothing.
     """
     return Reconciler(
         counters,
-        gate,
+        passed,
         BrokerBook((*config.bus_topics, RESOURCE_USAGE_TOPIC)),
         Reconciliation(config.broker_id, config.cluster_group),
         clock,
@@ -176,11 +159,6 @@ def reconciler(
         part=config.reconcile_part,
         record=None if recorder is None else recorder.escaped,
     )
-
-
-def backlog_source(config: Config) -> HttpBacklogSource:
-    """Return the source of the topics' backlogs at the broker."""
-    return HttpBacklogSource(config.broker_web_url, token=_broker_token(config))
 
 
 def backlogs(
@@ -267,10 +245,6 @@ def credentials(config: Config) -> str:
             "zookeeper_sasl: needs one more library: pip install 'pulsar-quota[sasl]'"
         )
     return found
-
-
-def _broker_token(config: Config) -> str | None:
-    return _secret("broker_token_file", config.broker_token_file) or None
 
 
 def _secret(key: str, path: str) -> str:

@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from admin_api.backend import Backlogs
+from coordinator.adapters.broker.backlog import HttpBacklogSource
+from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.clock import wall_ms
 from coordinator.app import factories
 from coordinator.app.parts import SidecarParts
@@ -51,7 +53,7 @@ def meter_partitions(parts: SidecarParts) -> PartitionMeter:
 def watch_unknown_topics(parts: SidecarParts) -> None:
     """Tell of topics that the gate does not know, if the configuration asks for it."""
     if parts.gate_process is not None and parts.config.unknown_topics == "pass":
-        watch = UnknownTopicsWatch(parts.gate_process, parts.config.broker_id)
+        watch = UnknownTopicsWatch(parts.gate_process.unknown_topics, parts.config.broker_id)
         parts.runner.sampler.further.append(watch.conditions)
         parts.runner.keep("unknown topics", watch.run)
 
@@ -61,7 +63,7 @@ async def watch_inventory(parts: SidecarParts, stack: AsyncExitStack) -> None:
     every_s = parts.config.inventory_seconds
     if not every_s:
         return
-    inventory = await stack.enter_async_context(factories.inventory(parts.config))
+    inventory = await stack.enter_async_context(factories.of_broker(HttpInventory, parts.config))
     url = parts.config.broker_web_url
     watch = InventoryWatch(inventory, every_s, url, lambda name: name.startswith(ALL_OF))
     parts.kept.store.watch(watch.catalogue_changed)
@@ -73,7 +75,7 @@ async def backlogs(parts: SidecarParts, stack: AsyncExitStack) -> Backlogs | Non
     """Make the monitor of backlogs, if the configuration asks for it."""
     if not parts.config.backlog_check_seconds:
         return None
-    source = await stack.enter_async_context(factories.backlog_source(parts.config))
+    source = await stack.enter_async_context(factories.of_broker(HttpBacklogSource, parts.config))
     return factories.backlogs(parts.config, source, parts.gate, parts.clock)
 
 

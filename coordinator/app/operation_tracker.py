@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -27,7 +28,7 @@ from coordinator.insight.model.operations import (
     holdings,
     superseded,
 )
-from coordinator.insight.model.outside import OperationRecorder, OperationStore, RecordedOperation
+from coordinator.insight.model.outside import OperationStore, RecordedOperation
 from coordinator.ports import Clock, NotFound, PortError
 
 MAX_FOLLOWED = 1_000
@@ -44,7 +45,8 @@ class OperationTracker:
         state: the core.
         clock: monotonic time.
         store: where operations are recorded.
-        recorder: keeps each of their stages, for later analysis.
+        record: keeps each of their stages for later analysis, without blocking or raising: takes the
+            operation, its acceptance in milliseconds since 1970, and the time; None keeps none.
     """
 
     def __init__(
@@ -52,12 +54,12 @@ class OperationTracker:
         state: CoordinatorState,
         clock: Clock,
         store: OperationStore,
-        recorder: OperationRecorder | None = None,
+        record: Callable[[Operation, int, int], None] | None = None,
     ) -> None:
         self._state = state
         self._clock = clock
         self._store = store
-        self._recorder = recorder
+        self._record = record
         #: By id; the time of acceptance beside each, in milliseconds since 1970.
         self._followed: dict[int, tuple[Followed, int]] = {}
         #: Set while there is something to follow.
@@ -161,8 +163,8 @@ class OperationTracker:
         self._followed[operation.id] = (followed, at_ms)
         self._busy.set()
         new = before is None or before[0].operation.stage is not operation.stage
-        if new and self._recorder is not None:
-            self._recorder.operation_changed(operation, at_ms, self._clock.now_ns())
+        if new and self._record is not None:
+            self._record(operation, at_ms, self._clock.now_ns())
 
     async def _end(self, number: int, recorded: RecordedOperation) -> None:
         try:

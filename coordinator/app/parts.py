@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
+from coordinator.adapters.broker.counters import MetricsCounters
+from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.zookeeper.escrow import ZooKeeperEscrow
@@ -95,7 +97,7 @@ async def make_parts(
     supervisor, clock = TaskSupervisor(), MonotonicClock()
     kept = Kept.of(config, supervisor)
     bus = factories.bus(config, supervisor)
-    broker = await stack.enter_async_context(factories.broker_admin(config))
+    broker = await stack.enter_async_context(factories.of_broker(HttpBrokerAdmin, config))
     recorder = factories.recorder(config)
     if recorder is not None:
         stack.callback(recorder.close)
@@ -139,8 +141,8 @@ async def _native(
     config: Config, kept: Kept, clock: MonotonicClock, runner: Runner, stack: AsyncExitStack
 ) -> NativeActuator:
     topic = factories.native_topic(config)
-    admin = await stack.enter_async_context(factories.native_admin(config))
-    counters = await stack.enter_async_context(factories.broker_counters(config))
+    admin = await stack.enter_async_context(factories.of_broker(HttpNativeAdmin, config))
+    counters = await stack.enter_async_context(factories.of_broker(MetricsCounters, config))
     policies = await factories.topic_policies(config, stack)
     native = factories.native(config, topic, admin, policies, counters, clock)
     kept.store.watch(native.catalogue_changed)

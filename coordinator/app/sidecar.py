@@ -147,7 +147,7 @@ def _reload(parts: SidecarParts, backlogs: Backlogs | None, reload: Callable[[],
     enforcing.limit_broker(parts.gate, config)
     if backlogs is not None:
         backlogs.enforcement.interval_s = config.backlog_enforcement_seconds
-        backlogs.enforcement.set_namespaces(config.backlog_enforcement)
+        backlogs.enforcement.guard.namespaces = config.backlog_enforcement
     log.info("configuration read again", broker_limits=asdict(config.broker_limits))
 
 

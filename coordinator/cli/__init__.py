@@ -4,8 +4,8 @@ Exit codes: 0 done, 1 failed, 2 wrong use. Everything but ``sidecar`` and ``doct
 to the admin API of any sidecar and to nothing else.
 
 - `__main__`: puts the commands together; the only module that reads the environment.
-- `client`, `answers`: the admin API as a Python class, and its answers.
-- `session`: the global options of a command; `failures`: how a command fails.
+- `client`: the admin API as a Python class.
+- `session`: the global options of a command, and how it prints rows; `failures`: how it fails.
 - `output`: the layout of numbers and tables.
 - `groups`, `status`, `explain`, `top`, `doctor`, `sidecar`: the commands.
 - `doctor_api`, `doctor_host`: the doctor's checks; `probes`: its attempts to connect;

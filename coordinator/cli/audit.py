@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.output import console, echo, print_json, table
 from coordinator.cli.session import session_of
 from coordinator.core.answer import written
 from coordinator.insight.model.definitions import AuditView
@@ -23,21 +23,8 @@ def list_entries(
     """List the newest changes of groups and attachments."""
     session = session_of(context)
     with session.connect() as client:
-        entries = client.audit_entries(limit)
-    if session.as_json:
-        print_json(entries)
-        return
-    shown = table([">id", "when (UTC)", "who", "from", "what", "change"])
-    for entry in entries:
-        shown.add_row(
-            str(entry.id),
-            datetime.fromtimestamp(entry.at_millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
-            entry.actor,
-            entry.address or "-",
-            entry.subject,
-            change_of(entry),
-        )
-    console().print(shown if entries else "Nothing was changed yet.")
+        entries = client.get(list[AuditView], "audit", limit=limit)
+    session.show_rows(entries, _COLUMNS, "Nothing was changed yet.")
 
 
 @app.command("rollback")
@@ -48,11 +35,8 @@ def roll_back(
     """Restore the state before a change; refused if something has changed since."""
     session = session_of(context)
     with session.connect() as client:
-        client.roll_back(entry_id)
-    if session.as_json:
-        print_json({"id": entry_id, "rolledBack": True})
-    else:
-        echo(f"Change {entry_id} rolled back.")
+        client.send("POST", f"/quota/v1/audit/{entry_id}/rollback")
+    session.tell({"id": entry_id, "rolledBack": True}, f"Change {entry_id} rolled back.")
 
 
 def change_of(entry: AuditView) -> str:
@@ -79,3 +63,13 @@ def _difference(before: object, after: object) -> str:
             )
         case _:
             return "deleted"
+
+
+_COLUMNS: Final[Mapping[str, Callable[[AuditView], str]]] = {
+    ">id": lambda entry: str(entry.id),
+    "when (UTC)": lambda entry: f"{datetime.fromtimestamp(entry.at_millis / 1000, UTC):%F %T}",
+    "who": lambda entry: entry.actor,
+    "from": lambda entry: entry.address or "-",
+    "what": lambda entry: entry.subject,
+    "change": change_of,
+}

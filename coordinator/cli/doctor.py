@@ -84,7 +84,7 @@ def _of_brokers(session: GlobalOptions, url: str, token_file: Path | None) -> li
 
 def _show(session: GlobalOptions, findings: Sequence[Finding]) -> None:
     if session.as_json:
-        print_json([_as_json(finding) for finding in findings])
+        print_json(findings)
     else:
         for finding in findings:
             console().print(_as_text(finding))
@@ -100,15 +100,6 @@ def _answering_broker(session: GlobalOptions) -> str | None:
             return client.health().broker
     except CommandFailed:
         return None
-
-
-def _as_json(finding: Finding) -> dict[str, str]:
-    return {
-        "subject": finding.subject,
-        "level": finding.level.value,
-        "text": finding.text,
-        "fix": finding.fix,
-    }
 
 
 def _as_text(finding: Finding) -> Text:

@@ -10,8 +10,10 @@ from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted, span
 from coordinator.cli.owners import attached, has_roles
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.insight.model.conditions import IN_HEALTH, ConditionKind, Severity
+from coordinator.insight.model.conditions import IN_HEALTH, ConditionKind, ConditionView, Severity
+from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.views import HealthView
+from coordinator.native.engine.views import NativeState
 
 _CLOCKS_DIFFER_S = 2.0
 _BUS_SILENT_NS = (
@@ -56,7 +58,7 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     """Check everything that a sidecar's admin API can tell."""
     try:
         health = client.health()
-        faults = client.faults()
+        faults = client.get(dict[str, str], "catalogue", "faults")
         ahead_s = client.clock_ahead_s()
     except CommandFailed as failure:
         fix = "Start the sidecar with `pulsar-quota sidecar --config FILE`, or correct --api."
@@ -151,7 +153,7 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
 
 def _native(client: AdminClient) -> Iterator[Finding]:
     try:
-        found = client.native()
+        found = client.get(NativeState, "native")
     except CommandFailed as failure:  # it ended since it told its health
         yield note("native", str(failure))
         return
@@ -167,7 +169,7 @@ def _native(client: AdminClient) -> Iterator[Finding]:
 
 def _reconciliation(client: AdminClient) -> Iterator[Finding]:
     try:
-        found = client.reconciliation()
+        found = client.get(ReconciliationView, "reconciliation")
     except CommandFailed as failure:  # it ended since it told its health
         yield note("round the gate", str(failure))
         return
@@ -194,7 +196,8 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
 
 
 def _conditions(client: AdminClient) -> Iterator[Finding]:
-    found = [each for each in client.conditions() if each.condition not in _CHECKED_HERE]
+    hold = client.get(list[ConditionView], "conditions")
+    found = [each for each in hold if each.condition not in _CHECKED_HERE]
     for each in found[:_CONDITIONS_SHOWN]:
         is_normal = each.severity == Severity.INFO.value
         told = note if is_normal else wrong

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.output import ago, console, per_second, percent, print_json, rate, span, table
@@ -16,7 +17,14 @@ from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.timestamps import age_of, clock_of, here_and_now
 from coordinator.core.answer import NANOS_PER_MILLI, written
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.insight.model.views import Explanation, PastDecisionView, StoryView, WantView
+from coordinator.insight.model.views import (
+    CertificateView,
+    Explanation,
+    GroupCertificatesView,
+    PastDecisionView,
+    StoryView,
+    WantView,
+)
 
 DimensionName = Annotated[
     str, typer.Option(help=f"One of {', '.join(DIMENSION_NAMES)}.", metavar="DIMENSION")
@@ -70,12 +78,27 @@ def explain(
     session = session_of(context)
     with session.connect() as client:
         if history:
-            _show_history(session, client.decisions(group, of, _HISTORY_ROWS), now)
+            past = client.get(
+                list[PastDecisionView],
+                "decisions",
+                group,
+                dimension=dimension,
+                limit=_HISTORY_ROWS,
+            )
+            _show_history(session, past, now)
             return
         age = 0 if at is None else max(1, round(age_of(at, now) / timedelta(milliseconds=1)))
-        explanation = client.explain(group, of, broker, age, story=story)
+        explanation = client.get(
+            Explanation,
+            "explain",
+            group,
+            dimension=dimension,
+            broker=broker or None,
+            ageMillis=age or None,
+            story="true" if story else None,
+        )
         # The sum of all limits is known for now only.
-        certified = () if age else client.certificate(group).certificates
+        certified = () if age else _certified(client, group)
     if session.as_json:
         print_json(explanation if age else {**written(explanation), "certificates": certified})
         return
@@ -97,6 +120,10 @@ def explain(
         out.print(_told(told))
 
 
+def _certified(client: AdminClient, group: str) -> tuple[CertificateView, ...]:
+    return client.get(GroupCertificatesView, "certificate", group).certificates
+
+
 def _told(story: StoryView) -> Table:
     """Return a story as a table: each event with its age, and below it the decisions on it."""
     shown = table([">when", "event, and the decision on it"])
@@ -108,20 +135,15 @@ def _told(story: StoryView) -> Table:
 
 
 def _show_history(session: GlobalOptions, found: list[PastDecisionView], now: datetime) -> None:
-    if session.as_json:
-        print_json(found)
-        return
-    shown = table(["time", ">cluster", ">limit", "binding", ">brokers", "why"])
-    for past in found:
-        shown.add_row(
-            _clock(past.age_ns, now),
-            rate(past.cluster_limit),
-            rate(past.local_limit),
-            past.binding,
-            str(past.participants),
-            past.sentence,
-        )
-    console().print(shown if found else "Nothing was decided on this dimension yet.")
+    columns: Mapping[str, Callable[[PastDecisionView], str]] = {
+        "time": lambda past: _clock(past.age_ns, now),
+        ">cluster": lambda past: rate(past.cluster_limit),
+        ">limit": lambda past: rate(past.local_limit),
+        "binding": lambda past: past.binding,
+        ">brokers": lambda past: str(past.participants),
+        "why": lambda past: past.sentence,
+    }
+    session.show_rows(found, columns, "Nothing was decided on this dimension yet.")
 
 
 def _wants_table(explanation: Explanation) -> Table:

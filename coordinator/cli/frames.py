@@ -63,7 +63,10 @@ class RateHistory:
 def read_frame(client: AdminClient, group: str | None, dimension: Dimension | None) -> Frame:
     """Read everything that one frame shows from the sidecar."""
     health = client.health()
-    usages = [client.group_usage(group)] if group is not None else client.usage()
+    if group is None:
+        usages = client.pages(GroupUsageView, "usage")
+    else:
+        usages = [client.get(GroupUsageView, "usage", group)]
     usages.sort(key=lambda usage: (-_admitted(usage), usage.group))
     shown = usages[:MAX_GROUPS]
     groups = [_explained(client, usage, dimension or _limited_in(usage)) for usage in shown]
@@ -75,7 +78,7 @@ def _explained(
     client: AdminClient, usage: GroupUsageView, dimension: Dimension
 ) -> Explanation | None:
     try:
-        explanation = client.explain(usage.group, dimension)
+        explanation = client.get(Explanation, "explain", usage.group, dimension=dimension.value)
     except NoSuchEntry:
         return None  # deleted since the list was made
     if not explanation.wants:

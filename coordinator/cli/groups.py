@@ -7,7 +7,8 @@ group.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final
 
 import typer
 
@@ -53,13 +54,7 @@ def list_groups(context: typer.Context) -> None:
     session = session_of(context)
     with session.connect() as client:
         definitions = client.definitions()
-    if session.as_json:
-        print_json(definitions)
-        return
-    shown = table(["group", *(f">{name}/s" for name in DIMENSION_NAMES.values()), "attached"])
-    for found in definitions:
-        shown.add_row(found.name, *_rates(found), ", ".join(owners.shown(found.attachments)))
-    console().print(shown if definitions else "There are no resource groups.")
+    session.show_rows(definitions, _COLUMNS, "There are no resource groups.")
 
 
 @app.command("get")
@@ -72,8 +67,8 @@ def get_group(context: typer.Context, name: Name) -> None:
         print_json(found)
         return
     shown = table([name, ""])
-    for label, value in zip(DIMENSION_NAMES.values(), _rates(found), strict=True):
-        shown.add_row(f"{label}/s", value)
+    for each in Dimension:
+        shown.add_row(f"{DIMENSION_NAMES[each.value]}/s", rate(found.rates.of(each)))
     shown.add_row("law", found.law)
     shown.add_row("weights", found.weights)
     shown.add_row("overshoot policy", found.overshoot_policy)
@@ -140,10 +135,7 @@ def delete_group(
             for owner in owners.attached(client.definition(name).attachments):
                 client.detach(owner)
         client.delete_group(name)
-    if session.as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        echo(f"ResourceGroup {name} deleted.")
+    session.tell({"name": name, "deleted": True}, f"ResourceGroup {name} deleted.")
 
 
 @app.command("attach")
@@ -202,10 +194,10 @@ def detach(
         if name is not None and attached not in ("", name):
             raise CommandFailed(f"{owner} is attached to ResourceGroup {attached}, not {name}.")
         client.detach(owner)
-    if session.as_json:
-        print_json({"owner": owner, "detachedFrom": attached or None})
-    else:
-        echo(f"{owner} detached from {attached or 'nothing: it was not attached'}.")
+    session.tell(
+        {"owner": owner, "detachedFrom": attached or None},
+        f"{owner} detached from {attached or 'nothing: it was not attached'}.",
+    )
 
 
 def _exists(client: AdminClient, name: str) -> bool:
@@ -234,8 +226,15 @@ def _answer(
         echo(outcome(operation))
 
 
-def _rates(found: Definition) -> list[str]:
-    return [rate(found.rates.of(each)) for each in Dimension]
+def _rate_column(dimension: Dimension) -> Callable[[Definition], str]:
+    return lambda found: rate(found.rates.of(dimension))
+
+
+_COLUMNS: Final[Mapping[str, Callable[[Definition], str]]] = {
+    "group": lambda found: found.name,
+    **{f">{DIMENSION_NAMES[each.value]}/s": _rate_column(each) for each in Dimension},
+    "attached": lambda found: ", ".join(owners.shown(found.attachments)),
+}
 
 
 def _on_limit(found: Definition) -> str:

@@ -14,6 +14,7 @@ from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.output import counted, echo, print_json, rate
 from coordinator.cli.session import session_of
 from coordinator.config import Config, ConfigError
+from coordinator.native.engine.views import NativeState
 
 _WITHIN_S = 20.0
 
@@ -33,7 +34,7 @@ def show(context: typer.Context) -> None:
     """Show what the sidecar writes for its broker, and what keeps that from being exact."""
     session = session_of(context)
     with session.connect() as client:
-        found = client.native()
+        found = client.get(NativeState, "native")
     if session.as_json:
         print_json(found)
         return
@@ -76,14 +77,12 @@ def off(
             f"ZooKeeper or the broker did not answer in {_WITHIN_S:g} s, or not all is given back in "
             f"{_GIVEN_BACK_WITHIN_S:g} s."
         ) from error
-    if session_of(context).as_json:
-        print_json({"done": done})
-    else:
-        echo("\n".join(done) if done else "Nothing to do.")
+    session_of(context).tell({"done": done}, "\n".join(done) if done else "Nothing to do.")
 
 
 async def _off(config: Config) -> list[str]:
     # Only this command needs the adapters, which take a while to load.
+    from coordinator.adapters.broker.native_admin import HttpNativeAdmin  # noqa: PLC0415
     from coordinator.adapters.zookeeper.membership import ZooKeeperMembership  # noqa: PLC0415
     from coordinator.adapters.zookeeper.store import ZooKeeperStore  # noqa: PLC0415
     from coordinator.app import factories  # noqa: PLC0415
@@ -94,7 +93,7 @@ async def _off(config: Config) -> list[str]:
     async with AsyncExitStack() as stack, asyncio.timeout(_WITHIN_S) as within:
         session = factories.session(config)
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
-        admin = await stack.enter_async_context(factories.native_admin(config))
+        admin = await stack.enter_async_context(factories.of_broker(HttpNativeAdmin, config))
         topic = factories.native_topic(config)
         policies = await factories.topic_policies(config, stack)
         giving_back = GivingBack(admin, policies, topic, config.cluster_group)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from time import sleep
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.fields import DIMENSION_NAMES
-from coordinator.cli.output import (
-    console,
-    lasting,
-    percent,
-    print_json,
-    progress_console,
-    span,
-    table,
-)
+from coordinator.cli.output import lasting, percent, progress_console, span
 from coordinator.cli.session import session_of
 from coordinator.insight.model.operations import OperationView
 
@@ -41,23 +34,8 @@ def operations(
     """List changes: whether the cluster has settled on them, and who gained and lost."""
     session = session_of(context)
     with session.connect() as client:
-        found = client.operations(limit, group)
-    if session.as_json:
-        print_json(found)
-        return
-    shown = table([">id", ">age", "group", "change", "who", "state", ">settled", "gained and lost"])
-    for operation in found:
-        shown.add_row(
-            str(operation.id),
-            lasting(operation.age_millis),
-            operation.group,
-            operation.text,
-            operation.actor,
-            operation.state,
-            "-" if operation.settle_ns is None else f"after {span(operation.settle_ns)}",
-            _moved(operation) or "-",
-        )
-    console().print(shown if found else "Nothing was changed yet.")
+        found = client.get(list[OperationView], "operations", limit=limit, group=group or None)
+    session.show_rows(found, _COLUMNS, "Nothing was changed yet.")
 
 
 def wait_for(client: AdminClient, operation_id: int | None) -> OperationView | None:
@@ -72,12 +50,16 @@ def wait_for(client: AdminClient, operation_id: int | None) -> OperationView | N
     if operation_id is None:
         return None
     with progress_console().status("accepted") as line:
-        while (operation := client.operation(operation_id)).state in _UNDER_WAY:
+        while (operation := _read(client, operation_id)).state in _UNDER_WAY:
             line.update(_progress(operation))
             sleep(_POLL_S)
     if operation.state != "settled":
         raise CommandFailed(f"The change was made, but {_why_not(operation)}.")
     return operation
+
+
+def _read(client: AdminClient, operation_id: int) -> OperationView:
+    return client.get(OperationView, "operations", str(operation_id))
 
 
 def outcome(operation: OperationView) -> str:
@@ -110,3 +92,15 @@ def _moved(operation: OperationView) -> str:
         more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
         return f"{DIMENSION_NAMES[dimension.value]}: {named}{more}"
     return ""
+
+
+_COLUMNS: Final[Mapping[str, Callable[[OperationView], str]]] = {
+    ">id": lambda each: str(each.id),
+    ">age": lambda each: lasting(each.age_millis),
+    "group": lambda each: each.group,
+    "change": lambda each: each.text,
+    "who": lambda each: each.actor,
+    "state": lambda each: each.state,
+    ">settled": lambda each: "-" if each.settle_ns is None else f"after {span(each.settle_ns)}",
+    "gained and lost": lambda each: _moved(each) or "-",
+}

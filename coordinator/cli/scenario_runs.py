@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 
 from rich.progress import track
@@ -66,56 +66,19 @@ _SHARES: Sequence[_Column] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The options of the command as they were given; its help explains them."""
-
-    scenario: str
-    law: str
-    policy: str
-    brokers: int | None
-    loss: float | None
-    delay: float | None
-    dimension: str
-    groups: int | None
-    native: int | None
-    seeds: int
-    jobs: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A checked request."""
-
-    trials: Sequence[Trial]
-    processes: int
-
-
-def simulate(asked: Asked, *, as_json: bool) -> None:
-    """Run scenarios, and print how well the limit was kept."""
-    chosen = Parameters(
-        law=asked.law,
-        policy=asked.policy,
-        loss=asked.loss,
-        delay_rounds=asked.delay,
-        dimension=_dimension(asked.dimension),
-        groups=asked.groups,
-        native=asked.native,
-    )
-    request = _checked(asked, chosen)
-    try:
-        summaries = _run(request)
-    except PromiseBroken as broken:
-        raise CommandFailed(f"A promise was broken: {broken}") from broken
-    if as_json:
-        print_json([asdict(summary) for summary in summaries])
-        return
-    _show(summaries)
-
-
-def _checked(asked: Asked, chosen: Parameters) -> _Request:
-    brokers, seeds, jobs = asked.brokers, asked.seeds, asked.jobs
-    scenarios = _known("--scenario", asked.scenario, SCENARIOS)
+def simulate(
+    scenario: str,
+    chosen: Parameters,
+    *,
+    brokers: int | None,
+    dimension: str,
+    seeds: int,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Run scenarios, and print how well the limit was kept; the help of the command explains the rest."""
+    chosen = replace(chosen, dimension=_dimension(dimension))
+    scenarios = _known("--scenario", scenario, SCENARIOS)
     laws = _known("--law", chosen.law, ALL_LAWS)
     policies = _known("--policy", chosen.policy, POLICIES)
     _within("--brokers", brokers, max(SCENARIOS[n].least_brokers for n in scenarios), _MOST_BROKERS)
@@ -133,7 +96,14 @@ def _checked(asked: Asked, chosen: Parameters) -> _Request:
         )
         for name, law, policy in product(scenarios, laws, policies)
     ]
-    return _Request(trials, jobs or os.cpu_count() or 1)
+    try:
+        summaries = _run(trials, jobs or os.cpu_count() or 1)
+    except PromiseBroken as broken:
+        raise CommandFailed(f"A promise was broken: {broken}") from broken
+    if as_json:
+        print_json([asdict(summary) for summary in summaries])
+        return
+    _show(summaries)
 
 
 def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
@@ -159,13 +129,13 @@ def _within(option: str, value: float | None, least: float, most: float) -> None
         raise WrongUse(f"{option} {value:g}: use a number from {least:g} to {most:,}.")
 
 
-def _run(request: _Request) -> list[Summary]:
+def _run(trials: Sequence[Trial], processes: int) -> list[Summary]:
     """Run everything; show the progress on a terminal."""
     terminal = progress_console()
     return list(
         track(
-            run_all(request.trials, request.processes),
-            total=len(request.trials),
+            run_all(trials, processes),
+            total=len(trials),
             description="simulating",
             console=terminal,
             transient=True,

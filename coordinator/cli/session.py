@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import httpx
 import typer
 
 from coordinator.cli.client import AdminClient
+from coordinator.cli.output import console, echo, print_json, table
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,31 @@ class GlobalOptions:
     def connect(self) -> AdminClient:
         """Return a client of the admin API, to be closed by the caller."""
         return AdminClient(self.api, self.token, self.trust, self.transport)
+
+    def tell(self, outcome: object, text: str) -> None:
+        """Print the outcome of a command: itself as JSON, or the text."""
+        if self.as_json:
+            print_json(outcome)
+        else:
+            echo(text)
+
+    def show_rows(
+        self, rows: Sequence[T], columns: Mapping[str, Callable[[T], str]], nothing: str
+    ) -> None:
+        """Print rows.
+
+        Args:
+            rows: answers.
+            columns: the title of each column, as `output.table` takes it, and its text in a row.
+            nothing: the text in place of an empty table.
+        """
+        if self.as_json:
+            print_json(rows)
+            return
+        shown = table([*columns])
+        for row in rows:
+            shown.add_row(*(text(row) for text in columns.values()))
+        console().print(shown if rows else nothing)
 
 
 def session_of(context: typer.Context) -> GlobalOptions:

@@ -48,9 +48,16 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     """Run scenarios in a simulated cluster of real cores, and say how well the limit was kept."""
     # The simulator takes longer to load than most commands run.
     from coordinator.cli import scenario_runs  # noqa: PLC0415
+    from coordinator.simulation.stage import Parameters  # noqa: PLC0415
 
-    asked = scenario_runs.Asked(
-        scenario, law, policy, brokers, loss, delay, dimension,
-        groups, native, seeds, jobs,
-    )  # fmt: skip
-    scenario_runs.simulate(asked, as_json=session_of(context).as_json)
+    scenario_runs.simulate(
+        scenario,
+        Parameters(
+            law=law, policy=policy, loss=loss, delay_rounds=delay, groups=groups, native=native
+        ),
+        brokers=brokers,
+        dimension=dimension,
+        seeds=seeds,
+        jobs=jobs,
+        as_json=session_of(context).as_json,
+    )

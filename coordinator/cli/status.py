@@ -1,21 +1,34 @@
-"""``pulsar-quota status``: the answering sidecar, its members, and a line per limit."""
+"""``pulsar-quota status``: the answering sidecar, its members, and a line per limit.
+
+Beside it ``conditions``: what holds now and an operator should know of, and the remedies; and
+``log-level``: the level of the sidecar's log, changed while it runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
 from coordinator.cli.session import session_of
 from coordinator.core.model import Dimension, LimitKey
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionView, Severity
-from coordinator.insight.model.views import GroupUsageView, HealthView
+from coordinator.insight.model.views import GroupCertificatesView, GroupUsageView, HealthView
+from coordinator.runtime.logs import LEVELS
 
 _CONDITIONS_SHOWN = 10
 _IN_HEALTH = {kind.value for kind in IN_HEALTH}
+_CONDITION_COLUMNS: Mapping[str, Callable[[ConditionView], str]] = {
+    "severity": lambda each: each.severity,
+    "condition": lambda each: each.condition,
+    "what": lambda each: each.sentence,
+    "what to do": lambda each: each.remedy,
+}
 
 
 def status(context: typer.Context) -> None:
@@ -23,22 +36,17 @@ def status(context: typer.Context) -> None:
     session = session_of(context)
     with session.connect() as client:
         health = client.health()
-        usage = client.usage()
-        certified = client.certificates()
-        conditions = client.conditions()
+        usage = client.pages(GroupUsageView, "usage")
+        certified = client.pages(GroupCertificatesView, "certificate")
+        hold = client.get(list[ConditionView], "conditions")
     if session.as_json:
         print_json(
-            {
-                "health": health,
-                "groups": usage,
-                "certificates": certified,
-                "conditions": conditions,
-            }
+            {"health": health, "groups": usage, "certificates": certified, "conditions": hold}
         )
         return
     out = console()
     _print_health(out, health)
-    for line in condition_lines(conditions):
+    for line in condition_lines(hold):
         out.print(f"  {line}")
     members = table(["member", "API", ">incarnation", ">last report"])
     for row in member_rows(health):
@@ -56,6 +64,34 @@ def status(context: typer.Context) -> None:
         for row in summary_rows(group, bounds):
             groups.add_row(*row)
     out.print(groups if usage else "There are no resource groups.")
+
+
+def conditions(context: typer.Context) -> None:
+    """List what holds and matters: limits that are near, views that disagree, lost peers and more."""
+    session = session_of(context)
+    with session.connect() as client:
+        found = client.get(list[ConditionView], "conditions")
+    session.show_rows(found, _CONDITION_COLUMNS, "No condition holds.")
+
+
+def log_level(
+    context: typer.Context,
+    level: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"{', '.join(LEVELS)}; shows the present one without.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Show or set the level of the sidecar's log, until it is set again or restarts."""
+    if level is not None and level not in LEVELS:
+        raise WrongUse(f"{level}: use one of {', '.join(LEVELS)}.")
+    session = session_of(context)
+    with session.connect() as client:
+        if level is not None:
+            client.send("PUT", "/quota/v1/log-level", {"level": level})
+        found = client.get(dict[str, str], "log-level")
+    session.tell(found, found["level"])
 
 
 def condition_lines(found: Sequence[ConditionView]) -> list[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final
 
 import typer
 
 from coordinator.cli.explain import FIRST_DIMENSION, DimensionName, dimension_of
-from coordinator.cli.output import console, echo, print_json, rate, table
+from coordinator.cli.output import print_json, rate
 from coordinator.cli.session import session_of
-from coordinator.insight.model.trees import TreeGroupView
+from coordinator.insight.model.trees import TreeGroupView, TreeView
 
 
 def tree(
@@ -24,29 +25,24 @@ def tree(
     of = dimension_of(dimension)
     session = session_of(context)
     with session.connect() as client:
-        trees = client.trees(of) if group is None else [client.tree(group, of)]
+        if group is None:
+            trees = client.pages(TreeView, "trees", dimension=of.value)
+        else:
+            trees = [client.get(TreeView, "trees", group, dimension=of.value)]
     if session.as_json:
         print_json(trees)
         return
-    if not trees:
-        echo("No group has a parent: there are no trees.")
-        return
-    columns = ("limit", "guaranteed", "weight", "wants", "has", "uses", "borrows")
-    shown = table([f"group ({of.value})", *(f">{name}" for name in columns)])
-    for found in trees:
-        for row in found.groups:
-            shown.add_row(*_cells(row))
-    console().print(shown)
+    rows = [row for found in trees for row in found.groups]
+    first = {f"group ({of.value})": lambda row: "  " * row.level + row.group}
+    session.show_rows(rows, {**first, **_COLUMNS}, "No group has a parent: there are no trees.")
 
 
-def _cells(row: TreeGroupView) -> tuple[str, ...]:
-    return (
-        "  " * row.level + row.group,
-        rate(row.limit),
-        f"{row.guarantee:,}" if row.guarantee else "-",
-        str(row.weight) if row.parent else "-",
-        "more" if row.wants is None else f"{row.wants:,}",
-        rate(row.part),
-        f"{row.admitted:,}",
-        f"{row.borrowed:,}" if row.borrowed else "-",
-    )
+_COLUMNS: Final[Mapping[str, Callable[[TreeGroupView], str]]] = {
+    ">limit": lambda row: rate(row.limit),
+    ">guaranteed": lambda row: f"{row.guarantee:,}" if row.guarantee else "-",
+    ">weight": lambda row: str(row.weight) if row.parent else "-",
+    ">wants": lambda row: "more" if row.wants is None else f"{row.wants:,}",
+    ">has": lambda row: rate(row.part),
+    ">uses": lambda row: f"{row.admitted:,}",
+    ">borrows": lambda row: f"{row.borrowed:,}" if row.borrowed else "-",
+}

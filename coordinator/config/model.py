@@ -382,22 +382,20 @@ class Config:
     @property
     def broker_limits(self) -> Rates:
         """The limits of everything that passes the gate."""
-        return Rates(
-            _limit(self.broker_publish_rate_in_msgs),
-            _limit(self.broker_publish_rate_in_bytes),
-            _limit(self.broker_dispatch_rate_in_msgs),
-            _limit(self.broker_dispatch_rate_in_bytes),
-        )
+        return self._rates("broker")
 
     @property
     def partition_limits(self) -> Rates:
         """The limits of each partition."""
-        return Rates(
-            _limit(self.partition_publish_rate_in_msgs),
-            _limit(self.partition_publish_rate_in_bytes),
-            _limit(self.partition_dispatch_rate_in_msgs),
-            _limit(self.partition_dispatch_rate_in_bytes),
+        return self._rates("partition")
+
+    def _rates(self, of: str) -> Rates:
+        keys = (
+            f"{of}_{way}_rate_in_{unit}"
+            for way in ("publish", "dispatch")
+            for unit in ("msgs", "bytes")
         )
+        return Rates(*(_limit(getattr(self, key)) for key in keys))
 
     @property
     def subscribe_rate(self) -> int | None:

@@ -33,11 +33,10 @@ from coordinator.ports.gate import (
     COLLECTED_EVERY_S,
     COLLECTED_QUIETLY_EVERY_S,
     COLLECTED_QUIETLY_OF_SESSION,
-    AddressingGate,
     TrafficGate,
 )
 from coordinator.ports.membership import Confirmation, Membership
-from coordinator.ports.recorder import Recorder, RecorderHealth
+from coordinator.ports.recorder import Recorder, RecorderHealth, RecordingView
 from coordinator.ports.shares import share_of, surplus
 from coordinator.ports.store import (
     ANYTHING,
@@ -60,7 +59,6 @@ __all__ = [
     "COLLECTED_QUIETLY_EVERY_S",
     "COLLECTED_QUIETLY_OF_SESSION",
     "TOPIC_LIMITS_MAX",
-    "AddressingGate",
     "AlreadyExists",
     "Anything",
     "AuditEntry",
@@ -83,6 +81,7 @@ __all__ = [
     "Protected",
     "Recorder",
     "RecorderHealth",
+    "RecordingView",
     "Refused",
     "RelayedAnswer",
     "RelayedRequest",

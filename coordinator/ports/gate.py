@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from coordinator.core.addresses import AddressMap
 from coordinator.core.handling import Handling
 from coordinator.core.model import AnyRates, Attachments
 from coordinator.core.traffic import Traffic
@@ -74,12 +73,4 @@ class TrafficGate(Protocol):
 
     async def drain(self, timeout_s: float) -> None:
         """Accept nothing new and return when what is under way is answered, or at the timeout."""
-        ...
-
-
-class AddressingGate(Protocol):
-    """The gate, as the holder of the addresses that clients are told."""
-
-    def set_addresses(self, addresses: AddressMap) -> None:
-        """Tell clients the addresses of these gates from now on, and no other address of a broker."""
         ...

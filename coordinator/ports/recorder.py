@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from coordinator.core.answer import answer
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, UsageReport
 from coordinator.core.traffic import NamespaceTraffic
@@ -15,27 +16,28 @@ if TYPE_CHECKING:  # the gate's process has the ports, and no core
     from coordinator.core.state import CoordinatorState
 
 
-@dataclass(frozen=True, slots=True)
-class RecorderHealth:
-    """The state of recording: counts since the start, and the reason if nothing can be written now.
-
-    Args:
-        recording: whether the last attempt to write succeeded.
-        reason: of the failure; empty while recording.
-        failures: attempts to write that failed.
-        rows_written: rows that stand in files.
-        rows_waiting: rows in memory.
-        rows_dropped: rows that found no room.
-        files_written: files.
-        bytes_written: their size.
-    """
+@answer
+class RecordingView:
+    """The state of recording: whether anything can be written now, and counts since the start."""
 
     recording: bool
+    """whether the last attempt to write succeeded"""
     reason: str = ""
+    """why it did not; empty while recording"""
     failures: int = 0
+    """attempts to write that failed, since the start"""
     rows_written: int = 0
+    """since the start"""
     rows_waiting: int = 0
+    """in memory, to be written"""
     rows_dropped: int = 0
+    """for want of room, since the start"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderHealth(RecordingView):
+    """The same, with the number of files written since the start, and their size."""
+
     files_written: int = 0
     bytes_written: int = 0
 

@@ -27,27 +27,21 @@ from admin_api.routes import (
     events,
     gate,
     groups,
-    logs,
     metrics,
-    native,
     operations,
     quota,
-    reconciliation,
     relay,
-    roles,
     sidecar,
-    subscriptions,
     topics,
-    trees,
 )
 from admin_api.routes.common import CoordinatorRoute, is_given_backend
 
 T = TypeVar("T")
 
 MODULES = (
-    attachments, audit, backlog, board, cluster, conditions, dashboard, events, gate, groups, logs,
-    metrics, native, operations, quota, reconciliation, relay, roles, sidecar,
-    subscriptions, topics, trees,
+    attachments, audit, backlog, board, cluster, conditions, dashboard, events, gate, groups,
+    metrics, operations, quota, relay, sidecar,
+    topics,
 )  # fmt: skip
 
 FREE = {
@@ -90,7 +84,6 @@ def test_no_module_of_routes_is_overlooked_here() -> None:
         "callers",
         "common",
         "namespace_group",
-        "owners",
         "pages",
     }
 

@@ -42,7 +42,9 @@ from coordinator.insight.model.views import (
 )
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
+from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
+from coordinator.runtime.logs import LogLevel
 from tests.memory.operations import MemoryOperations
 from tests.memory.store import MemoryStore
 from tests.memory.surroundings import (
@@ -71,8 +73,8 @@ HEALTHY = HealthView(
 
 
 @dataclass
-class FixedViews:
-    """`admin_api.backend.Views` that shows what a test has put into it."""
+class FixedViews(SidecarViews):
+    """Views that show what a test has put into it."""
 
     shown: Catalogue = field(default_factory=Catalogue)
     health_view: HealthView = HEALTHY
@@ -271,15 +273,15 @@ class FixedGate:
         return self.connected
 
 
-@dataclass
-class FixedLogLevel:
+class FixedLogLevel(LogLevel):
     """A level that nothing is logged by."""
 
-    name: str = "info"
+    def __init__(self) -> None:
+        super().__init__("info")
 
     def set(self, name: str) -> None:
         """Remember it."""
-        self.name = name
+        self._name = name
 
 
 _routers: dict[bool, APIRouter] = {}

@@ -21,14 +21,14 @@ class AddressedGate:
         self.maps: list[AddressMap] = []
 
     def set_addresses(self, addresses: AddressMap) -> None:
-        """See `AddressingGate`."""
+        """Remember the map."""
         self.maps.append(addresses)
 
 
 async def test_the_gate_gets_the_map_when_it_changes_and_only_then() -> None:
     """A broker that leaves changes nothing."""
     gate = AddressedGate()
-    courier = AddressCourier(gate, "external", lambda: None)
+    courier = AddressCourier(gate.set_addresses, "external", lambda: None)
     assert not courier.informed.is_set()
 
     courier.changed((A,))
@@ -44,7 +44,7 @@ async def test_the_gate_gets_the_map_when_it_changes_and_only_then() -> None:
 async def test_without_the_name_of_the_gates_listener_nothing_is_checked() -> None:
     """The operator says so with an empty gate_listener_name; the gate opens all the same."""
     gate = AddressedGate()
-    courier = AddressCourier(gate, "", lambda: None)
+    courier = AddressCourier(gate.set_addresses, "", lambda: None)
 
     courier.changed((A, BARE))
 
@@ -54,7 +54,7 @@ async def test_without_the_name_of_the_gates_listener_nothing_is_checked() -> No
 
 async def test_the_log_names_each_broker_without_a_gate_once() -> None:
     """It names the missing listener, too."""
-    courier = AddressCourier(AddressedGate(), "gates", lambda: None)
+    courier = AddressCourier(AddressedGate().set_addresses, "gates", lambda: None)
     with structlog.testing.capture_logs() as lines:
         courier.changed((A,))
         courier.changed((A,))
@@ -68,7 +68,7 @@ async def test_the_log_names_each_broker_without_a_gate_once() -> None:
 
 async def test_brokers_without_a_gate_are_a_condition_for_as_long_as_they_are_there() -> None:
     """By the broker, and with the listener that it lacks; none where nothing is checked."""
-    courier = AddressCourier(AddressedGate(), "external", lambda: None)
+    courier = AddressCourier(AddressedGate().set_addresses, "external", lambda: None)
     courier.changed((A, BARE))
 
     (found,) = courier.conditions(0)
@@ -76,7 +76,7 @@ async def test_brokers_without_a_gate_are_a_condition_for_as_long_as_they_are_th
     assert found.sentence.startswith("the broker b:8080 advertises no listener external, so")
     courier.changed((A,))
     assert list(courier.conditions(0)) == []
-    unchecked = AddressCourier(AddressedGate(), "", lambda: None)
+    unchecked = AddressCourier(AddressedGate().set_addresses, "", lambda: None)
     unchecked.changed((A, BARE))
     assert list(unchecked.conditions(0)) == []
 
@@ -84,7 +84,7 @@ async def test_brokers_without_a_gate_are_a_condition_for_as_long_as_they_are_th
 async def test_fewer_sidecars_than_advertised_gates_are_a_condition() -> None:
     """Brokers without a gate do not count, nor is anything told while the sidecars are not known."""
     running: list[int | None] = [None]
-    courier = AddressCourier(AddressedGate(), "external", lambda: running[0])
+    courier = AddressCourier(AddressedGate().set_addresses, "external", lambda: running[0])
     courier.changed((A, C))
     assert list(courier.conditions(0)) == []
     running[0] = 1
@@ -103,7 +103,7 @@ async def test_fewer_sidecars_than_advertised_gates_are_a_condition() -> None:
 
 async def test_a_zookeeper_in_which_no_broker_is_registered_is_told_to_the_log() -> None:
     """The sidecar may look in the wrong place."""
-    courier = AddressCourier(AddressedGate(), "external", lambda: None)
+    courier = AddressCourier(AddressedGate().set_addresses, "external", lambda: None)
     with structlog.testing.capture_logs() as lines:
         courier.changed(())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.app import factories
@@ -67,8 +68,8 @@ async def test_bus_topics_are_compared_in_a_row_of_their_own() -> None:
     bus = "non-persistent://ops/bus/usage"
     config = replace(NOWHERE, bus_topics=(bus,), reconcile_seconds=2.0)
     site = Site(topics=(bus, RESOURCE_USAGE_TOPIC, "persistent://ops/bus/other"))
-    async with factories.broker_counters(config, passed_only=True):
-        reconciler = factories.reconciler(config, site, site, site.clock, None)
+    async with factories.of_broker(MetricsCounters, config, passed_only=True):
+        reconciler = factories.reconciler(config, site, site.passed_totals, site.clock, None)
     for _ in range(3):
         await reconciler.read()
         site.published += 400

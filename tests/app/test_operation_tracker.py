@@ -86,7 +86,10 @@ async def test_every_stage_is_recorded_once(sidecars: Sidecars, tmp_path: Path) 
     """By the sidecar that follows the operation, for as long as it does."""
     with Recording(tmp_path, broker="b1") as recording:
         sidecars.following["b1"] = OperationTracker(
-            sidecars.cluster.states["b1"], sidecars.clock, sidecars.store, recording.recorder
+            sidecars.cluster.states["b1"],
+            sidecars.clock,
+            sidecars.store,
+            recording.recorder.operation_changed,
         )
         first = await sidecars.change("b1", 6_000)
         second = await sidecars.change("b1", 4_000)

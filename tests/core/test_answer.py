@@ -26,9 +26,9 @@ from coordinator.insight.model.views import (
     GroupUsageView,
     HealthView,
     MemberView,
-    RecordingView,
     WantView,
 )
+from coordinator.ports import RecordingView
 
 
 @answer

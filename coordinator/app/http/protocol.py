@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ class BadRequest(ValueError):
     """A request is refused while it is read; the text says why."""
 
 
+@dataclass(frozen=True, slots=True)
 class ConnectionWatcher:
     """The server's side of a connection, which is told of its changes.
 
@@ -52,19 +54,11 @@ class ConnectionWatcher:
         refused: a request was refused: the reason in a word or two, the host, and the text of the answer.
     """
 
-    def __init__(
-        self,
-        request_s: float,
-        asks: Callable[[], None] = lambda: None,
-        waits: Callable[[], None] = lambda: None,
-        left: Callable[[], None] = lambda: None,
-        refused: Callable[[str, str, str], None] = lambda *_: None,
-    ) -> None:
-        self.request_s = request_s
-        self.asks = asks
-        self.waits = waits
-        self.left = left
-        self.refused = refused
+    request_s: float
+    asks: Callable[[], None] = lambda: None
+    waits: Callable[[], None] = lambda: None
+    left: Callable[[], None] = lambda: None
+    refused: Callable[[str, str, str], None] = lambda *_: None
 
 
 class ApiProtocol(HttpToolsProtocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ import structlog
 
 from coordinator.backlog.rules.answers import SubscriptionBacklog
 from coordinator.backlog.rules.evictions import EvictionCounts
-from coordinator.backlog.rules.model import Cursor, Position, QuotaType
+from coordinator.backlog.rules.model import Cursor, Position
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.rules.views import BacklogView
@@ -87,7 +87,8 @@ class BacklogWatch:
         evictions: EvictionCounts | None = None,
     ) -> None:
         self._source = source
-        self._monitor = monitor
+        #: Knows the backlogs as of the last check.
+        self.monitor = monitor
         self._clock = clock
         self._wall_ms = wall_ms
         self._evictions = evictions
@@ -117,26 +118,11 @@ class BacklogWatch:
 
     def view(self, topic: str) -> BacklogView | None:
         """Return one topic as of the last check, aged up to now; None if the broker has not loaded it."""
-        return self._monitor.view(topic, self._wall_ms())
+        return self.monitor.view(topic, self._wall_ms())
 
     def views(self) -> tuple[BacklogView, ...]:
         """Return all topics that have or had a backlog, aged up to now; `checked` costs nothing."""
-        return self._monitor.views(self._wall_ms())
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Return their names."""
-        return self._monitor.known
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Return all persistent topics that the broker has loaded, by name."""
-        return self._monitor.topics
-
-    @property
-    def exceedances(self) -> Mapping[tuple[str, QuotaType], int]:
-        """Return the exceedances that began since the start, by tenant/namespace and type."""
-        return self._monitor.exceedances
+        return self.monitor.views(self._wall_ms())
 
     async def run(self) -> None:
         """Check for ever."""
@@ -157,7 +143,7 @@ class BacklogWatch:
             now_ms = self._wall_ms()
             names = tuple(topics)
             await self._questioner.ask_all(
-                question for name in names for question in self._monitor.look_again(name, now_ms)
+                question for name in names for question in self.monitor.look_again(name, now_ms)
             )
         found = (self.view(name) for name in names)
         return tuple(view for view in found if view is not None)
@@ -203,7 +189,7 @@ class BacklogWatch:
         except PortError as error:
             self._note(began_ns, asked=0, problem=str(error))
             return
-        asked = await self._questioner.ask_all(self._monitor.begin(summaries, self._wall_ms()))
+        asked = await self._questioner.ask_all(self.monitor.begin(summaries, self._wall_ms()))
         problem = ""
         if self._questioner.has_given_up:
             problem = f"given up after {GIVE_UP} questions without an answer"
@@ -216,7 +202,7 @@ class BacklogWatch:
     async def _read_evictions(self) -> None:
         """Read the broker's own evictions: once at the start, then while a quota is one that evicts."""
         evictions = self._evictions
-        if evictions is None or (evictions.has_begun and not self._monitor.is_evicted_from):
+        if evictions is None or (evictions.has_begun and not self.monitor.is_evicted_from):
             return
         reason = ""
         try:
@@ -230,8 +216,8 @@ class BacklogWatch:
     async def _finish(self) -> None:
         """Record the backlog of every topic, with turns for the loop's other work in between."""
         now_ms, views = self._wall_ms(), []
-        for number, topic in enumerate(self._monitor.known, 1):
-            view = self._monitor.finish(topic, now_ms)
+        for number, topic in enumerate(self.monitor.known, 1):
+            view = self.monitor.finish(topic, now_ms)
             if view is not None:
                 views.append(view)
             if not number % _TURN:
@@ -247,7 +233,7 @@ class BacklogWatch:
         self.checks = Checks(
             tuple(counts),
             self.checks.total_s + duration_s,
-            len(self._monitor.topics),
+            len(self.monitor.topics),
             self.checks.questions + asked,
             problem,
         )

@@ -8,17 +8,15 @@ failed one is repeated at the next look.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
 
-from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import (
     Action,
     BacklogGuard,
     Block,
-    Enforcement,
     EnforcementAction,
     behind,
     block_of,
@@ -71,32 +69,12 @@ class BacklogEnforcement:
         interval_s: float = 5.0,
     ) -> None:
         self._watch = watch
-        self._guard = guard
+        #: Decides, and remembers the actions.
+        self.guard = guard
         self._source = source
         self._gate = gate
         self._wall_ms = wall_ms
         self.interval_s = interval_s
-
-    def set_namespaces(self, namespaces: Mapping[str, Enforcement]) -> None:
-        """Guard these namespaces from now on."""
-        self._guard.namespaces = namespaces
-
-    def actions(self) -> tuple[Action, ...]:
-        """Return the recent actions, oldest first."""
-        return tuple(self._guard.actions)
-
-    def blocked(self) -> tuple[Action, ...]:
-        """Return the topics whose publishes are held or refused now, or would be but for the dry run."""
-        return tuple(self._guard.blocked.values())
-
-    def wants(self, topic: str) -> Enforcement | None:
-        """Return the mode of enforcement of a topic; None if there is none."""
-        return self._guard.wants(topic)
-
-    @property
-    def evictions(self) -> EvictionCounts:
-        """Return the counts of evictions, of this sidecar and of its broker."""
-        return self._guard.evictions
 
     async def run(self) -> None:
         """Look for ever."""
@@ -106,16 +84,16 @@ class BacklogEnforcement:
 
     async def look(self) -> None:
         """Check the guarded topics once and act."""
-        if not self._guard.namespaces and not self._guard.blocked:
+        if not self.guard.namespaces and not self.guard.blocked:
             return
         published = await self._gate.published_topics()
-        names = {*self._watch.known, *published, *self._guard.blocked}
+        names = {*self._watch.monitor.known, *published, *self.guard.blocked}
         guarded = sorted(
-            (name for name in names if self._guard.wants(name) is not None),
-            key=lambda name: (name not in self._guard.blocked, name),
+            (name for name in names if self.guard.wants(name) is not None),
+            key=lambda name: (name not in self.guard.blocked, name),
         )
         views = await self._watch.look(guarded[:TOPICS_MAX]) if guarded else ()
-        for action in self._guard.decide(views, self._wall_ms()):
+        for action in self.guard.decide(views, self._wall_ms()):
             await self._carry_out(action)
 
     async def _carry_out(self, action: Action) -> None:
@@ -123,7 +101,7 @@ class BacklogEnforcement:
             outcome = await self._do(action)
         except PortError as error:
             outcome = f"failed: {error}"
-        finished = self._guard.done(action, outcome)
+        finished = self.guard.done(action, outcome)
         _log.info(
             "backlog quota",
             topic=finished.topic,
@@ -154,7 +132,7 @@ class BacklogEnforcement:
                 if not action.dry_run:
                     await self._source.expire_to(action.topic, subscription, position)
             if said and not action.dry_run:
-                self._guard.evicted(action, position)
+                self.guard.evicted(action, position)
         words = ", ".join(said) or "nothing that a consumer could have acknowledged"
         return f"dry run: {words}" if action.dry_run else words
 

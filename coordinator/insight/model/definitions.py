@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from coordinator.core.answer import answer
 from coordinator.core.model import Attachments, Dimension, ExactRates, Rates, ResourceGroup
 from coordinator.core.owners import DEFAULT_ROLE
 from coordinator.insight.model.rates import RatesView
 from coordinator.ports import AuditEntry
+
+GUARANTEES: Final[Mapping[Dimension, str]] = {
+    Dimension.PUBLISH_MESSAGES: "publish_guarantee_in_msgs",
+    Dimension.PUBLISH_BYTES: "publish_guarantee_in_bytes",
+    Dimension.DISPATCH_MESSAGES: "dispatch_guarantee_in_msgs",
+    Dimension.DISPATCH_BYTES: "dispatch_guarantee_in_bytes",
+}
+"""The fields of guarantees, in answers and in bodies."""
 
 _SETTINGS = frozenset(field.name for field in fields(ResourceGroup))
 
@@ -50,13 +58,9 @@ class DefinitionState(RatesView):
     @classmethod
     def of(cls, group: ResourceGroup, **further: Any) -> Self:
         """Write a definition, with the further fields of a subclass."""
-        guarantees = group.guarantees
         return cls.limits(
             group.exact_limits,
-            publish_guarantee_in_msgs=guarantees.publish_messages or 0,
-            publish_guarantee_in_bytes=guarantees.publish_bytes or 0,
-            dispatch_guarantee_in_msgs=guarantees.dispatch_messages or 0,
-            dispatch_guarantee_in_bytes=guarantees.dispatch_bytes or 0,
+            **{name: group.guarantees.of(each) or 0 for each, name in GUARANTEES.items()},
             **{name: getattr(group, name) for name in _settings_of(cls)},
             **further,
         )
@@ -68,12 +72,7 @@ class DefinitionState(RatesView):
             name,
             limits.whole,
             fractions=limits.fractions,
-            guarantees=Rates(
-                self.publish_guarantee_in_msgs or None,
-                self.publish_guarantee_in_bytes or None,
-                self.dispatch_guarantee_in_msgs or None,
-                self.dispatch_guarantee_in_bytes or None,
-            ),
+            guarantees=Rates(*(getattr(self, name) or None for name in GUARANTEES.values())),
             **{name: getattr(self, name) for name in _settings_of(DefinitionState)},
         )
 

@@ -60,14 +60,6 @@ class OperationStore(Protocol):
         ...
 
 
-class OperationRecorder(Protocol):
-    """Keeps the stages of operations for later analysis; it does not block or raise."""
-
-    def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
-        """An operation, accepted `at_ms` milliseconds after 1970, came to another stage."""
-        ...
-
-
 class Inventory(Protocol):
     """The tenants, namespaces and resource groups that Pulsar has.
 

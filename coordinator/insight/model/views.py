@@ -18,6 +18,7 @@ from coordinator.core.model import AnyRates, Dimension, MonitoringClass, Unit
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.rates import Limits, Measured
 from coordinator.insight.model.seconds import MinuteView
+from coordinator.ports import RecordingView
 
 
 @answer
@@ -163,24 +164,6 @@ class TaskView:
     """of the last one"""
     runs: bool
     """false while it waits to be run again"""
-
-
-@answer
-class RecordingView:
-    """The state of recording."""
-
-    recording: bool
-    """whether the last attempt to write succeeded"""
-    reason: str = ""
-    """why it did not; empty while recording"""
-    failures: int = 0
-    """attempts to write that failed, since the start"""
-    rows_written: int = 0
-    """since the start"""
-    rows_waiting: int = 0
-    """in memory, to be written"""
-    rows_dropped: int = 0
-    """for want of room, since the start"""
 
 
 @answer

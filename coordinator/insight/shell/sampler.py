@@ -64,7 +64,7 @@ class _Facts(NamedTuple):
 
 
 class Sampler:
-    """Samples one core; `admin_api.backend.ClusterHistory` for the admin API.
+    """Samples one core.
 
     Args:
         state: the core.

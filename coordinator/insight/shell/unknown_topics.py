@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
 
 from coordinator.insight.model.conditions import Condition, ConditionKind
 from coordinator.insight.model.gate_views import UnknownTopicsView
@@ -13,24 +13,16 @@ ASKED_EVERY_S: Final = 2.0
 _NAMED: Final = 3
 
 
-class CountingGate(Protocol):
-    """The gate, as the counter of unknown topics."""
-
-    async def unknown_topics(self) -> UnknownTopicsView:
-        """Return the counts."""
-        ...
-
-
 class UnknownTopicsWatch:
     """Ask the gate, and tell what it said.
 
     Args:
-        gate: counts.
+        counts: returns what the gate counted.
         broker: the name of its broker.
     """
 
-    def __init__(self, gate: CountingGate, broker: str) -> None:
-        self._gate = gate
+    def __init__(self, counts: Callable[[], Awaitable[UnknownTopicsView]], broker: str) -> None:
+        self._counts = counts
         self._broker = broker
         self._seen = UnknownTopicsView()
 
@@ -42,7 +34,7 @@ class UnknownTopicsWatch:
 
     async def look(self) -> None:
         """Ask once."""
-        self._seen = await self._gate.unknown_topics()
+        self._seen = await self._counts()
 
     def conditions(self, _now_ns: int) -> Iterator[Condition]:
         """Yield the condition, while a producer or consumer of such a topic is connected."""

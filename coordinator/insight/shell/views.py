@@ -28,7 +28,7 @@ from coordinator.runtime.supervision import TaskSupervisor
 
 
 class SidecarViews:
-    """The present state of one sidecar (admin_api.backend.Views).
+    """The present state of one sidecar; called on its own loop.
 
     Args:
         state: the core.

@@ -7,8 +7,8 @@ with ``reconcile_seconds`` and ``reconcile_part``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 import structlog
 
@@ -27,12 +27,8 @@ _RECORDED_EVERY_NS: Final = 60 * NANOS_PER_SECOND
 _log = structlog.get_logger(__name__)
 
 
-class PassedCounters(Protocol):
-    """The gate's counters, as far as reconciliation needs them."""
-
-    async def passed_totals(self) -> Mapping[Row, tuple[int, int]]:
-        """Return the messages and bytes that passed since the gate's start, by namespace and class."""
-        ...
+PassedTotals = Callable[[], Awaitable[Mapping[Row, tuple[int, int]]]]
+"""Returns the messages and bytes that passed since the gate's start, by namespace and class."""
 
 
 class Reconciler:
@@ -40,7 +36,7 @@ class Reconciler:
 
     Args:
         counters: the broker's, by subscription.
-        gate: the gate's counters.
+        passed: the gate's counters.
         book: the broker's counters as of the last reading.
         accounts: of all namespaces.
         clock: monotonic time.
@@ -53,7 +49,7 @@ class Reconciler:
     def __init__(
         self,
         counters: BrokerCounters,
-        gate: PassedCounters,
+        passed: PassedTotals,
         book: BrokerBook,
         accounts: Reconciliation,
         clock: Clock,
@@ -63,7 +59,7 @@ class Reconciler:
         record: Callable[[Sequence[EscapedTraffic], int, int], None] | None = None,
     ) -> None:
         self._counters = counters
-        self._gate = gate
+        self._passed = passed
         self._book = book
         self.accounts = accounts
         self._clock = clock
@@ -122,7 +118,7 @@ class Reconciler:
         began_ns = self._clock.now_ns()
         reading = await self._counters.read()
         # After the broker's: see account.py.
-        totals = await self._gate.passed_totals()
+        totals = await self._passed()
         now_ns = self._clock.now_ns()
         self._book.begin()
         for start in range(0, len(reading.topics), _COUNTS_PER_STEP):

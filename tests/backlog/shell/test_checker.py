@@ -190,7 +190,7 @@ async def test_the_brokers_evictions_are_read_while_a_quota_evicts() -> None:
     source.evicted = {(TOPIC, QuotaType.SIZE): 2}
     await watch.check()
     assert counts.topics == {(TOPIC, QuotaType.SIZE): 2}
-    assert watch.exceedances == {("shop/orders", QuotaType.SIZE): 1}
+    assert watch.monitor.exceedances == {("shop/orders", QuotaType.SIZE): 1}
 
 
 async def test_evictions_that_cannot_be_read_fail_no_check() -> None:

@@ -36,7 +36,9 @@ async def test_the_gate_holds_or_refuses_until_the_quota_is_kept(
     world.topic().acknowledged["a"] = 15
     await world.enforcement.look()
     assert world.gate.blocks == {}
-    assert [action.deed for action in world.enforcement.actions()][-1] is EnforcementAction.RELEASE
+    assert [action.deed for action in world.enforcement.guard.actions][
+        -1
+    ] is EnforcementAction.RELEASE
 
 
 async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
@@ -47,9 +49,9 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
     view = world.watch.view(TOPIC)
     assert view is not None
     assert view.size_bytes == 9 * 1024
-    assert world.enforcement.evictions.topics == {(TOPIC, QuotaType.SIZE): 1}
-    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 1}
-    (action,) = world.enforcement.actions()
+    assert world.enforcement.guard.evictions.topics == {(TOPIC, QuotaType.SIZE): 1}
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
+    (action,) = world.enforcement.guard.actions
     assert action.outcome == "a to 3:0"
 
 
@@ -59,11 +61,11 @@ async def test_a_broker_that_is_slow_to_move_a_cursor_has_evicted_once() -> None
     await world.enforcement.look()
     world.topic().acknowledged["a"] = 0
     await world.enforcement.look()
-    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 1}
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
     await world.enforcement.look()
     world.publish(5)
     await world.enforcement.look()
-    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 2}
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 2}
 
 
 @pytest.mark.parametrize("old", [1, 3, 5, 100])
@@ -81,7 +83,7 @@ async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
     world.source.asked.clear()
     await world.enforcement.look()
     assert world.topic().acknowledged == {"a": old, "b": old + 2}
-    assert world.enforcement.evictions.broker == {QuotaType.TIME: 1}
+    assert world.enforcement.guard.evictions.broker == {QuotaType.TIME: 1}
     assert sum(call == "published_ms" for call, _ in world.source.asked) <= 9
 
 
@@ -96,7 +98,7 @@ async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
     world.publish(1)
     await world.enforcement.look()
     assert world.topic().acknowledged == {"a": 3}
-    assert not world.enforcement.evictions.topics
+    assert not world.enforcement.guard.evictions.topics
 
 
 @pytest.mark.parametrize("policy", list(QuotaPolicy))
@@ -108,8 +110,8 @@ async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
     await world.enforcement.look()
     assert world.gate.blocks == {}
     assert world.topic().acknowledged == {"a": 0}
-    assert not world.enforcement.evictions.topics
-    (action,) = world.enforcement.actions()
+    assert not world.enforcement.guard.evictions.topics
+    (action,) = world.enforcement.guard.actions
     assert action.dry_run
     assert action.outcome.startswith("dry run")
 
@@ -149,7 +151,7 @@ async def test_two_sidecars_never_evict_the_same_topic() -> None:
     for _ in range(3):
         await other.enforcement.look()
         await owner.enforcement.look()
-    assert [world.enforcement.evictions.broker.total() for world in (owner, other)] == [1, 0]
+    assert [world.enforcement.guard.evictions.broker.total() for world in (owner, other)] == [1, 0]
     assert owner.topic().acknowledged == {"a": 11}
 
 
@@ -159,11 +161,11 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     world.source.trouble["expire_to"] = error  # type: ignore[assignment]
     await world.enforcement.look()
-    assert world.enforcement.actions()[-1].outcome == f"failed: {error}"
-    assert not world.enforcement.evictions.topics
+    assert world.enforcement.guard.actions[-1].outcome == f"failed: {error}"
+    assert not world.enforcement.guard.evictions.topics
     world.source.trouble.clear()
     await world.enforcement.look()
-    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 1}
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
 
 
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
@@ -171,15 +173,15 @@ async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     world.topic().acknowledged = {"pulsar.dedup": 0, "a": 20}
     await world.enforcement.look()
-    assert not world.enforcement.evictions.topics
-    assert world.enforcement.actions()[-1].outcome.startswith("nothing that a consumer")
+    assert not world.enforcement.guard.evictions.topics
+    assert world.enforcement.guard.actions[-1].outcome.startswith("nothing that a consumer")
 
 
 async def test_namespaces_can_be_changed_while_it_runs() -> None:
     """The enforcer takes back the blocks of namespaces that are not enforced any more."""
     world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
     await world.enforcement.look()
-    world.enforcement.set_namespaces({})
+    world.enforcement.guard.namespaces = {}
     await world.enforcement.look()
     assert world.gate.blocks == {}
 

@@ -20,7 +20,7 @@ class Gate:
 async def test_the_condition_lasts_as_long_as_a_participant_is_connected() -> None:
     """It names the broker, the latest names and the messages that passed."""
     gate = Gate()
-    watch = UnknownTopicsWatch(gate, "broker-1")
+    watch = UnknownTopicsWatch(gate.unknown_topics, "broker-1")
     await watch.look()
     assert list(watch.conditions(0)) == []
 
