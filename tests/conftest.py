@@ -21,6 +21,9 @@ from tests.rooms import ON_JAVA, SERVICES_ALONE, WITH_CLUSTER
 from tests.verify.plugin import MEASURED
 from tests.verify.rooms import room_of
 
+Connect = Callable[[str], pulsar.Client]
+Figure = Callable[[str, str], None]
+
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
 
@@ -117,7 +120,7 @@ def sidecars(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def figure(record_property: Callable[[str, object], None]) -> Callable[[str, str], None]:
+def figure(record_property: Callable[[str, object], None]) -> Figure:
     """Notes what a test measured for a row of the source documents (tests/seeds/rows.toml)."""
 
     def note(row: str, measured: str) -> None:
@@ -163,7 +166,7 @@ def measured(record_property: Callable[[str, object], None]) -> Iterator[Measure
 
 
 @pytest.fixture
-def connect() -> Iterator[Callable[[str], pulsar.Client]]:
+def connect() -> Iterator[Connect]:
     """Makes clients, and closes them after the test."""
     clients: list[pulsar.Client] = []
 

@@ -80,14 +80,6 @@ async def test_a_super_user_opens_it(
     assert len(world.views.shown.attachments.uses_of("theirs")) == 1
 
 
-async def test_only_super_users_say_who_may(
-    root: httpx.AsyncClient, alice: httpx.AsyncClient
-) -> None:
-    """The list is a part of the definition."""
-    assert (await alice.put(GROUP, json={"allowedTenants": ["public"]})).status_code == 403
-    assert (await root.get(GROUP)).json()["allowedTenants"] == ["bank", "shop"]
-
-
 async def test_a_group_that_names_no_tenant_is_for_super_users(
     root: httpx.AsyncClient, alice: httpx.AsyncClient
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -132,18 +131,6 @@ async def test_large_body_is_413(client: httpx.AsyncClient, path: str) -> None:
 
     assert refused.status_code == 413
     assert refused.json() == {"reason": "The body is larger than 65536 bytes"}
-
-
-async def test_large_body_in_chunks_is_413(client: httpx.AsyncClient) -> None:
-    """A body without an announced length is measured as it arrives."""
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(65):
-            yield b" " * 1024
-
-    refused = await client.put(f"{GROUPS}/rg1", content=chunks())
-
-    assert refused.status_code == 413
 
 
 async def test_largest_body_is_read(client: httpx.AsyncClient) -> None:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.admin_api.keys import access, token
 from tests.admin_api.world import World, usage_row
 
 PATH = "/quota/v1/cluster/specification"
@@ -78,9 +77,3 @@ async def test_without_a_group_for_the_cluster_it_says_how_to_have_one(world: Wo
         answer = await client.get(PATH)
     assert answer.status_code == 404
     assert "cluster_group" in answer.json()["reason"]
-
-
-async def test_only_super_users_may_specify(world: World) -> None:
-    """Every holder of a token may read."""
-    async with world.client(token("alice"), cluster_group="cluster", access=access()) as client:
-        assert (await client.put(PATH, json={"rateInMsgs": 5})).status_code == 403

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from coordinator.core.lifecycle import Degradation, Lifecycle
@@ -16,6 +17,7 @@ from coordinator.ports import (
     Unreadable,
     Versioned,
 )
+from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.world import World
 from tests.memory.store import MemoryStore
 
@@ -64,6 +66,7 @@ async def test_wrong_methods(
         ("POST", "/admin/v2/tenants/public/resourcegroup/rg1"),
         ("DELETE", "/admin/v2/tenants/public/resourcegroup"),
         ("GET", "/quota/v1/groups/rg1"),
+        ("POST", "/quota/v1/persistent/public/default/t/publishRate"),
     ],
 )
 async def test_unreachable_store(
@@ -144,34 +147,47 @@ async def test_starting_sidecar_lists_what_has_arrived(
 
 
 @pytest.mark.parametrize(
-    ("query", "field"), [("dimension=x", "dimension"), ("dimension=", "dimension")]
+    ("path", "queries"),
+    [
+        ("explain/orders", ("dimension=x", "dimension=", "ageMillis=-1", "ageMillis=x")),
+        ("decisions/orders", ("limit=0",)),
+        ("backlog", ("limit=0", "limit=1001", "limit=x", "order=colour")),
+        ("overview", ("sort=size", "limit=0", "limit=201", "offset=-1", "standing=odd")),
+        ("audit", ("limit=0", "limit=1001", "before=-1", "before=x")),
+        ("usage", ("limit=0", "limit=501", "limit=many")),
+        ("trees", ("dimension=none",)),
+    ],
 )
-async def test_bad_query(client: httpx.AsyncClient, query: str, field: str) -> None:
-    """A parameter that is not understood is named."""
-    response = await client.get(f"/quota/v1/explain/orders?{query}")
+async def test_a_query_that_makes_no_sense_is_refused(
+    world: World, path: str, queries: tuple[str, ...]
+) -> None:
+    """400 names the parameter."""
+    async with world.client(backlogs=BacklogWorld().backlogs()) as client:
+        for query in queries:
+            refused = await client.get(f"/quota/v1/{path}?{query}")
 
-    assert response.status_code == 400
-    assert response.json()["reason"].startswith(f"{field}: ")
+            assert refused.status_code == 400, query
+            assert refused.json()["reason"].startswith(f"{query.partition('=')[0]}: "), query
 
 
 async def test_unexpected_error_is_logged_once_and_told_nothing_of(
     client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stack trace is for the log, the client gets a reason."""
+    """The stack trace is for the log, under the id that the client gets beside a reason."""
 
     def fail() -> HealthView:
         raise RuntimeError("secret")
 
     monkeypatch.setattr(world.views, "health", fail)
 
-    with capture_logs() as logs:
+    with capture_logs([merge_contextvars]) as logs:
         response = await client.get("/quota/v1/health")
 
     assert response.status_code == 500
     assert response.json() == {"reason": "Unexpected error; the sidecar's log has the details"}
-    assert [(entry["event"], entry["path"]) for entry in logs if entry["log_level"] != "debug"] == [
-        ("request failed", "/quota/v1/health")
-    ]
+    (logged,) = [entry for entry in logs if entry["log_level"] != "debug"]
+    assert (logged["event"], logged["path"]) == ("request failed", "/quota/v1/health")
+    assert logged["request_id"] == response.headers["x-request-id"]
 
 
 class CorruptStore(MemoryStore):

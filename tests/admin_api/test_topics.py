@@ -160,16 +160,6 @@ async def test_a_change_is_rolled_back(client: httpx.AsyncClient, world: World) 
     assert world.topic_limits.known() == {}
 
 
-async def test_the_store_is_out_of_reach(client: httpx.AsyncClient, world: World) -> None:
-    """503 and what to do."""
-    world.store.reachable = False
-
-    answer = await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
-
-    assert answer.status_code == 503
-    assert "ZooKeeper is out of reach" in answer.json()["reason"]
-
-
 async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World) -> None:
     """It tells those of the broker, of subscriptions, and of each partition in use here."""
     parts = tuple(

@@ -183,7 +183,6 @@ async def test_trees_come_in_pages_and_one_by_one(client: httpx.AsyncClient, wor
     }
     assert "in no tree" in await reason(await client.get(f"{TREES}/alone"), 404)
     assert "does not exist" in await reason(await client.get(f"{TREES}/none"), 404)
-    assert (await client.get(f"{TREES}?dimension=none")).status_code == 400
 
 
 @pytest.mark.parametrize("key", ["cluster_group", "delayed_group"])

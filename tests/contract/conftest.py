@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 
 import pytest
 
-from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.ports import GroupStore
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import patient
+from tests.contract.sessions import new_root, patient, running
 from tests.contract.stores import OpenStore
 from tests.memory.store import MemoryStore
 
@@ -58,22 +57,16 @@ async def open_store(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]
 
         yield share
         return
-    hosts = request.getfixturevalue("zookeeper_hosts")
-    root = f"/contract-{uuid.uuid4().hex}"
-    opened: list[tuple[ZooKeeperSession, ZooKeeperStore]] = []
+    hosts, root = request.getfixturevalue("zookeeper_hosts"), new_root()
+    async with AsyncExitStack() as opened:
 
-    async def connect() -> GroupStore:
-        session = patient(hosts, root)
-        store = ZooKeeperStore(session)
-        opened.append((session, store))
-        await session.start()
-        await store.start()
-        return store
+        async def connect() -> GroupStore:
+            session = patient(hosts, root)
+            store = ZooKeeperStore(session)
+            await opened.enter_async_context(running(session, store))
+            return store
 
-    yield connect
-    for session, store in opened:
-        await store.stop()
-        await session.stop()
+        yield connect
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
 
 from coordinator.adapters.zookeeper.escrow import ZooKeeperEscrow
-from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.escrow.books import TOTAL
 from coordinator.core.model import Account, EscrowRecord, Rates, ResourceGroup
@@ -23,7 +22,7 @@ from coordinator.ports import (
     VersionConflict,
 )
 from tests.contract.listening import Heard
-from tests.contract.sessions import patient
+from tests.contract.sessions import new_root, patient, running
 from tests.memory.escrow import MemoryEscrow
 from tests.memory.store import MemoryStore
 
@@ -47,24 +46,16 @@ async def open_stores(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
 
         yield share
         return
-    hosts = request.getfixturevalue("zookeeper_hosts")
-    root = f"/contract-{uuid.uuid4().hex}"
-    opened: list[tuple[ZooKeeperSession, ZooKeeperStore, ZooKeeperEscrow]] = []
+    hosts, root = request.getfixturevalue("zookeeper_hosts"), new_root()
+    async with AsyncExitStack() as opened:
 
-    async def connect() -> tuple[GroupStore, EscrowStore]:
-        session = patient(hosts, root)
-        store, escrow = ZooKeeperStore(session), ZooKeeperEscrow(session)
-        opened.append((session, store, escrow))
-        await session.start()
-        await store.start()
-        await escrow.start()
-        return store, escrow
+        async def connect() -> tuple[GroupStore, EscrowStore]:
+            session = patient(hosts, root)
+            store, escrow = ZooKeeperStore(session), ZooKeeperEscrow(session)
+            await opened.enter_async_context(running(session, store, escrow))
+            return store, escrow
 
-    yield connect
-    for session, store, escrow in opened:
-        await escrow.stop()
-        await store.stop()
-        await session.stop()
+        yield connect
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import Catalogue
 from tests.contract.listening import Heard
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import patient
+from tests.contract.sessions import patient, running
 
 pytestmark = pytest.mark.cluster
 
@@ -23,9 +23,8 @@ ORDERS = ResourceGroup("orders", Rates(publish_messages=3000))
 async def session(own_zookeeper: OwnZooKeeper) -> Any:
     """A session of a ZooKeeper of its own."""
     session = patient(own_zookeeper.hosts, "/mirror")
-    await session.start()
-    yield session
-    await session.stop()
+    async with running(session):
+        yield session
 
 
 async def test_a_listener_that_fails_keeps_no_later_change_and_no_other_listener_waiting(
@@ -39,13 +38,10 @@ async def test_a_listener_that_fails_keeps_no_later_change_and_no_other_listener
 
     store.watch(failing)
     store.watch(heard)
-    await store.start()
-    try:
+    async with running(store):
         for name in ("one", "two"):
             await store.create_group(ResourceGroup(name, ORDERS.limits))
             await heard.until(lambda catalogue: name in catalogue.groups)  # noqa: B023
-    finally:
-        await store.stop()
     assert session.supervisor.failures["catalogue"].count >= 2
 
 
@@ -55,8 +51,7 @@ async def test_a_mirror_that_fails_reads_everything_again(
     """No reader loses the change that was under way when it failed."""
     store, heard = ZooKeeperStore(session), Heard[Catalogue]()
     store.watch(heard)
-    await store.start()
-    try:
+    async with running(store):
         await store.create_group(ORDERS)
         await heard.until(lambda catalogue: "orders" in catalogue.groups)
         failures = iter([RuntimeError("planted"), TypeError("planted")])
@@ -70,7 +65,5 @@ async def test_a_mirror_that_fails_reads_everything_again(
         monkeypatch.setattr(store._mirror, "_read_leaf", failing)
         await store.create_group(ResourceGroup("later", ORDERS.limits))
         await heard.until(lambda catalogue: "later" in catalogue.groups)
-    finally:
-        await store.stop()
     (failed,) = session.supervisor.failures.values()
     assert (failed.count, failed.runs) == (2, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from coordinator.core.model import Dimension
 from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.insight.model.outside import OPERATIONS_LENGTH, OperationStore, RecordedOperation
 from coordinator.ports import NotFound, share_of
-from tests.contract.sessions import patient
+from tests.contract.sessions import new_root, patient, running
 from tests.memory.operations import MemoryOperations
 
 CHANGE = Operation(
@@ -35,10 +34,9 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[OperationStore]
         yield MemoryOperations()
         return
     hosts = request.getfixturevalue("zookeeper_hosts")
-    session = patient(hosts, f"/contract-{uuid.uuid4().hex}")
-    await session.start()
-    yield ZooKeeperOperations(session)
-    await session.stop()
+    session = patient(hosts, new_root())
+    async with running(session):
+        yield ZooKeeperOperations(session)
 
 
 def settled(recorded: RecordedOperation) -> RecordedOperation:

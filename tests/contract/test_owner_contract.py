@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 
 import pytest
 
@@ -20,7 +19,7 @@ from coordinator.ports import (
     VersionConflict,
 )
 from tests.contract.listening import Heard
-from tests.contract.sessions import patient
+from tests.contract.sessions import new_root, patient, running
 from tests.contract.stores import GOLD, SILVER, OpenStore
 
 ALICE, TEAM, OTHERS = role_owner("alice"), role_owner("team-*"), role_owner("")
@@ -127,13 +126,11 @@ async def test_what_stands_among_the_roles_and_is_none_is_a_fault_of_its_own(
     zookeeper_hosts: str,
 ) -> None:
     """It disturbs no other, it goes with its node, and the place is no tenant's."""
-    session = patient(zookeeper_hosts, f"/contract-{uuid.uuid4().hex}")
+    session = patient(zookeeper_hosts, new_root())
     store = ZooKeeperStore(session)
     heard: Heard[Catalogue] = Heard()
     store.watch(heard)
-    await session.start()
-    await store.start()
-    try:
+    async with running(session, store):
         await store.create_group(GOLD)
         await store.attach_owner(TEAM, "gold")
         path = session.path("attachments", "namespaces", ":roles:", "=2A")
@@ -145,9 +142,6 @@ async def test_what_stands_among_the_roles_and_is_none_is_a_fault_of_its_own(
         await heard.until(lambda c: not c.faults)
         with pytest.raises(ValueError, match=":roles: is no tenant"):
             await store.attach_namespace(":roles:", "alice", "gold")
-    finally:
-        await store.stop()
-        await session.stop()
 
 
 async def _create(session: ZooKeeperSession, path: str, data: bytes) -> None:

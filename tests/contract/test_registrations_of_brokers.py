@@ -15,7 +15,7 @@ from coordinator.adapters.zookeeper.registrations import DEFAULT_PATH, ZooKeeper
 from coordinator.core.addresses import BrokerRegistration
 from tests.contract.listening import Heard
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import patient
+from tests.contract.sessions import an_operator, patient, running
 
 pytestmark = pytest.mark.cluster
 
@@ -33,13 +33,10 @@ def internal(found: Registered) -> dict[str, str]:
 
 
 @pytest.fixture
-def broker(own_zookeeper: OwnZooKeeper) -> KazooClient:
+async def broker(own_zookeeper: OwnZooKeeper) -> AsyncIterator[KazooClient]:
     """A broker's client of ZooKeeper."""
-    client = KazooClient(own_zookeeper.hosts)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    async with an_operator(own_zookeeper.hosts) as client:
+        yield client
 
 
 @pytest.fixture
@@ -50,11 +47,8 @@ async def heard(
     session, heard = patient(own_zookeeper.hosts), Heard[Registered]()
     registrations = ZooKeeperRegistrations(session)
     registrations.watch(heard)
-    await session.start()
-    await registrations.start()
-    yield heard
-    await registrations.stop()
-    await session.stop()
+    async with running(session, registrations):
+        yield heard
 
 
 async def test_brokers_that_were_never_there_are_told_and_nothing_is_created(
@@ -117,10 +111,5 @@ async def test_a_directory_that_must_not_be_read_counts_as_missing(
     session, heard = patient(own_zookeeper.hosts), Heard[Registered]()
     registrations = ZooKeeperRegistrations(session)
     registrations.watch(heard)
-    await session.start()
-    await registrations.start()
-    try:
+    async with running(session, registrations):
         assert await heard.until(lambda found: found is not None) == ()
-    finally:
-        await registrations.stop()
-        await session.stop()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.adapters.zookeeper.topic_limits import ZooKeeperTopicLimits
 from coordinator.core.model import Dimension, Rates
@@ -25,7 +24,7 @@ from coordinator.ports import (
     VersionConflict,
 )
 from tests.contract.listening import Heard
-from tests.contract.sessions import patient
+from tests.contract.sessions import new_root, patient, running
 from tests.memory.store import MemoryStore
 from tests.memory.topic_limits import MemoryTopicLimits
 
@@ -48,22 +47,16 @@ async def open_stores(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
 
         yield share
         return
-    hosts = request.getfixturevalue("zookeeper_hosts")
-    root = f"/contract-{uuid.uuid4().hex}"
-    opened: list[tuple[ZooKeeperSession, ZooKeeperTopicLimits]] = []
+    hosts, root = request.getfixturevalue("zookeeper_hosts"), new_root()
+    async with AsyncExitStack() as opened:
 
-    async def connect() -> tuple[GroupStore, TopicLimitStore]:
-        session = patient(hosts, root)
-        limits = ZooKeeperTopicLimits(session)
-        opened.append((session, limits))
-        await session.start()
-        await limits.start()
-        return ZooKeeperStore(session), limits
+        async def connect() -> tuple[GroupStore, TopicLimitStore]:
+            session = patient(hosts, root)
+            limits = ZooKeeperTopicLimits(session)
+            await opened.enter_async_context(running(session, limits))
+            return ZooKeeperStore(session), limits
 
-    yield connect
-    for session, limits in opened:
-        await limits.stop()
-        await session.stop()
+        yield connect
 
 
 @pytest.fixture
@@ -201,11 +194,9 @@ async def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(
     zookeeper_hosts: str,
 ) -> None:
     """An entry edited with a ZooKeeper shell is nonsense; other topics keep working."""
-    session = patient(zookeeper_hosts, f"/contract-{uuid.uuid4().hex}")
+    session = patient(zookeeper_hosts, new_root())
     limits = ZooKeeperTopicLimits(session)
-    await session.start()
-    await limits.start()
-    try:
+    async with running(session, limits):
         heard: Heard[TopicLimits] = Heard()
         limits.watch(heard)
         written = await limits.write(LIMIT)
@@ -217,9 +208,6 @@ async def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(
         known = await heard.until(lambda known: str(ODD) in known)
 
         assert known == {str(ORDERS): written, str(ODD): other}
-    finally:
-        await limits.stop()
-        await session.stop()
 
 
 async def test_whose_a_limit_is_comes_back(limits: TopicLimitStore) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
-from kazoo.client import KazooClient
 
 from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
@@ -20,7 +19,7 @@ from coordinator.core.model import Member, Rates, ResourceGroup
 from coordinator.ports import Catalogue, NotFound, StoreUnreachable, Unreadable, Versioned
 from tests.contract.listening import Heard, eventually
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import PATIENT_S
+from tests.contract.sessions import PATIENT_S, an_operator, running
 
 pytestmark = pytest.mark.cluster
 
@@ -56,27 +55,8 @@ async def a_sidecar(
     sidecar.membership.watch_connection(sidecar.states)
     sidecar.membership.watch_members(sidecar.members)
     sidecar.store.watch(sidecar.catalogues)
-    await session.start()
-    await sidecar.store.start()
-    await sidecar.membership.start()
-    try:
+    async with running(session, sidecar.store, sidecar.membership):
         yield sidecar
-    finally:
-        await sidecar.store.stop()
-        await sidecar.membership.stop()
-        await session.stop()
-
-
-@asynccontextmanager
-async def an_operator(hosts: str) -> AsyncIterator[KazooClient]:
-    """Return a client that acts as an operator with a ZooKeeper shell."""
-    client = KazooClient(hosts)
-    await asyncio.to_thread(client.start)
-    try:
-        yield client
-    finally:
-        await asyncio.to_thread(client.stop)
-        client.close()
 
 
 async def _is(state: ConnectionState, sidecar: Sidecar) -> None:

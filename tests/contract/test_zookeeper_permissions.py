@@ -20,7 +20,7 @@ from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import PortError
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import patient
+from tests.contract.sessions import patient, running
 
 pytestmark = pytest.mark.cluster
 
@@ -35,15 +35,8 @@ async def store_of(
     """The store as a sidecar with these credentials opens it, which is a member, too."""
     session = patient(hosts, access=ZooKeeperAccess(credentials, sasl))
     store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version="1")
-    await session.start()
-    await store.start()
-    await membership.start()
-    try:
+    async with running(session, store, membership):
         yield store
-    finally:
-        await membership.stop()
-        await store.stop()
-        await session.stop()
 
 
 def everything(client: KazooClient, path: str) -> list[str]:

@@ -22,7 +22,7 @@ from coordinator.runtime.client_tls import ClientTls
 from deploy.local.addresses import LOOPBACK
 from deploy.local.ports import free_block
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import patient
+from tests.contract.sessions import patient, running
 from tests.gate.server.test_tls import make_certificate
 
 pytestmark = pytest.mark.cluster
@@ -76,11 +76,8 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 @asynccontextmanager
 async def started(session: ZooKeeperSession) -> AsyncIterator[ZooKeeperSession]:
     """The session, which is stopped in the end."""
-    await session.start()
-    try:
+    async with running(session):
         yield session
-    finally:
-        await session.stop()
 
 
 async def why_not(secure: Secure, tls: ClientTls) -> str:
@@ -101,9 +98,7 @@ async def test_a_session_with_tls_does_all_that_one_without_does(secure: Secure)
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version="1")
         members: asyncio.Queue[list[str]] = asyncio.Queue()
         membership.watch_members(lambda all_: members.put_nowait([each.broker for each in all_]))
-        await store.start()
-        await membership.start()
-        try:
+        async with running(store, membership):
             await store.create_group(ORDERS)
             await membership.join("broker-1", "127.0.0.1:1")
             async with asyncio.timeout(60):
@@ -121,9 +116,6 @@ async def test_a_session_with_tls_does_all_that_one_without_does(secure: Secure)
                 await cut.wait()
                 await session.wait_connected()
             assert (await store.read_group("orders")).group.limits == ORDERS.limits
-        finally:
-            await membership.stop()
-            await store.stop()
 
 
 async def test_a_server_of_another_authority_is_not_trusted(secure: Secure) -> None:

@@ -12,7 +12,7 @@ from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import InUse, NotFound
 from tests.contract.own_zookeeper import OwnZooKeeper
-from tests.contract.sessions import patient
+from tests.contract.sessions import an_operator, patient, running
 
 pytestmark = pytest.mark.cluster
 
@@ -26,23 +26,17 @@ async def store(own_zookeeper: OwnZooKeeper) -> AsyncIterator[ZooKeeperStore]:
     """A store with a parent and its child."""
     session = patient(own_zookeeper.hosts, ROOT)
     store = ZooKeeperStore(session)
-    await session.start()
-    await store.start()
-    await store.create_group(SHOP)
-    await store.create_group(WEB)
-    yield store
-    await store.stop()
-    await session.stop()
+    async with running(session, store):
+        await store.create_group(SHOP)
+        await store.create_group(WEB)
+        yield store
 
 
 @pytest.fixture
 async def shell(own_zookeeper: OwnZooKeeper) -> AsyncIterator[KazooClient]:
     """Another writer: an operator, or a release that knows no trees."""
-    client = KazooClient(own_zookeeper.hosts)
-    await asyncio.to_thread(client.start)
-    yield client
-    await asyncio.to_thread(client.stop)
-    client.close()
+    async with an_operator(own_zookeeper.hosts) as client:
+        yield client
 
 
 async def test_a_place_that_a_deleted_child_left_behind_holds_no_parent(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -22,8 +21,6 @@ WATCHED = f"{TENANT}/backlog-watched"
 """Where sidecars enforce quotas, where they only write it down, and where the broker alone acts."""
 
 DURATION = "pulsar_storage_backlog_quota_check_duration_seconds"
-
-Connect = Callable[[str], pulsar.Client]
 
 
 class Bench:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pulsar
 import pytest
 
 from deploy.local.cluster import Cluster
+from tests.conftest import Connect, Figure
 from tests.integration.backlogs import (
     DRY,
     NAMESPACE,
     WATCHED,
     Bench,
-    Connect,
     OwnChecks,
     publish,
     sample,
@@ -25,7 +25,6 @@ from tests.integration.world import eventually, other_sidecars
 pytestmark = pytest.mark.cluster
 
 CHECK_S = 1.0
-Figure = Callable[[str, str], None]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ that has no other; `preciseTimeBasedBacklogQuotaCheck` is off, as it is by defau
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,13 +16,13 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from tests.integration.backlogs import NAMESPACE, WATCHED, Bench, Connect, publish, sample
+from tests.conftest import Connect, Figure
+from tests.integration.backlogs import NAMESPACE, WATCHED, Bench, publish, sample
 from tests.integration.world import eventually
 from tests.pulsar_version import pulsar_version
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
 
-Figure = Callable[[str, str], None]
 SIZE, AGE_S = 50_000_000, 100_000
 FIELDS = ("backlogQuotaLimitSize", "backlogQuotaLimitTime")
 AGE = "oldestBacklogMessageAgeSeconds"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from tests.integration.backlogs import NAMESPACE, Bench, Connect, publish, sample
+from tests.conftest import Connect, Figure
+from tests.integration.backlogs import NAMESPACE, Bench, publish, sample
 from tests.integration.world import eventually
 
 pytestmark = pytest.mark.cluster
 
-Figure = Callable[[str, str], None]
 BROKER = "broker-3"
 SETTINGS = {
     "backlog_check_seconds": 1.0,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import pulsar
 import pytest
 from kazoo.client import KazooClient
 
 from deploy.local.sidecars import command
+from tests.conftest import Connect
 from tests.integration.told import is_ready
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
-
-Connect = Callable[[str], pulsar.Client]
 
 
 def test_garbage_on_the_bus_is_counted_and_logged_once(world: World, connect: Connect) -> None:

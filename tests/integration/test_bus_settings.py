@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle
 
 import pulsar
@@ -17,14 +17,13 @@ from coordinator.wire.reports import encode
 from coordinator.wire.signature import Signer, split_signature
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PIP_82_TOPICS, bus_topics
+from tests.conftest import Connect, Figure
 from tests.integration.steady import Steady
 from tests.integration.told import dropped_at, members, wait_for_dropped
 from tests.integration.world import PATIENCE_S, World, eventually, world_of_others
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Connect = Callable[[str], pulsar.Client]
-Figure = Callable[[str, str], None]
 INTERVAL_S = 2
 AGE_MAX_S = 1.0
 STOPPED_S = 3.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from tests.attacks.raw import RawClient
-from tests.conftest import Measure
+from tests.conftest import Connect, Measure
 from tests.gate import peer
 from tests.integration.world import World, eventually, least_per_second, world_of_others
 
@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 GROUP = "delayed-messages"
 RATE = 50
-Connect = Callable[[str], pulsar.Client]
 
 
 @pytest.fixture(scope="module")

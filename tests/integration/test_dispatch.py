@@ -11,18 +11,17 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pulsar
 import pytest
 
-from tests.conftest import Measure
+from tests.conftest import Connect, Measure
 from tests.integration.world import World, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Connect = Callable[[str], pulsar.Client]
 LIMIT = 500
 BACKLOG = 4000
 KEYS = 60

@@ -18,7 +18,7 @@ import pulsar
 import pytest
 
 from deploy.local.topics import TopicCounters
-from tests.conftest import Measure
+from tests.conftest import Connect, Figure, Measure
 from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
 from tests.integration.windows import hold, windows, written
@@ -26,8 +26,6 @@ from tests.integration.world import World, eventually, make_world
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Connect = Callable[[str], pulsar.Client]
-Figure = Callable[[str, str], None]
 KINDS = {
     "Exclusive": (pulsar.ConsumerType.Exclusive, 1),
     "Failover": (pulsar.ConsumerType.Failover, 2),

@@ -7,7 +7,7 @@ that the test registers in ZooKeeper itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count, cycle
 
 import pulsar
@@ -18,6 +18,7 @@ from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageRepo
 from coordinator.wire.documents import encode_member
 from coordinator.wire.reports import encode
 from coordinator.wire.signature import Signer
+from tests.conftest import Connect
 from tests.integration.told import (
     degradations,
     dropped_at,
@@ -34,7 +35,6 @@ LIMIT = 3000
 SECOND_NS = 10**9
 FORGED_S = 30.0
 BROKERS = ("broker-1", "broker-2", "broker-3")
-Connect = Callable[[str], pulsar.Client]
 
 
 class Rogue:

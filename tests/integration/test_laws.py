@@ -19,14 +19,13 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from tests.conftest import Measure
+from tests.conftest import Figure, Measure
 from tests.integration.steady import Steady
 from tests.integration.windows import hold, sums
 from tests.integration.world import PATIENCE_S, TENANT, World, eventually, make_world
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Figure = Callable[[str, str], None]
 MakeWorld = Callable[[], World]
 BROKERS = ("broker-1", "broker-2", "broker-3")
 _numbers = itertools.count()

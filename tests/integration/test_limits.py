@@ -7,18 +7,15 @@ exact in test_local_limits.py.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import Measure
+from tests.conftest import Figure, Measure
 from tests.integration.sliding import Counted
 from tests.integration.windows import hold, sums, windows, written
 from tests.integration.world import World, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
-
-Figure = Callable[[str, str], None]
 
 
 def shares(world: World) -> list[int]:

@@ -7,29 +7,20 @@ follow from that alone. The rates that pass are measured in test_limits.py and t
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
 
 import pulsar
 import pytest
 
 from deploy.local.sidecars import BUS_NAMESPACE
+from tests.conftest import Connect, Figure
+from tests.integration.test_dispatch_shared import KINDS, consumed
 from tests.integration.told import DROPPED, held, sample
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
 
-Connect = Callable[[str], pulsar.Client]
-Figure = Callable[[str, str], None]
 ADMITTED = "pulsar_quota_admitted_messages_total"
 PUBLISH, DISPATCH = "publishRateInMsgs", "dispatchRateInMsgs"
-KINDS = {
-    "Exclusive": (pulsar.ConsumerType.Exclusive, 1),
-    "Failover": (pulsar.ConsumerType.Failover, 2),
-    "Shared": (pulsar.ConsumerType.Shared, 2),
-    "Key_Shared": (pulsar.ConsumerType.KeyShared, 2),
-}
 
 
 def limits(world: World, dimension: str = PUBLISH) -> list[int | float]:
@@ -178,28 +169,6 @@ def test_a_strict_limit_is_shared_and_survives_the_death_of_a_sidecar(world: Wor
             reach((298, 298, 298))
 
 
-@contextmanager
-def consuming(clients: list[pulsar.Client], topics: list[str], name: str) -> Iterator[None]:
-    """Consumers of each topic; those of one subscription are on different connections."""
-    kind, count = KINDS[name]
-    consumers = [
-        client.subscribe(topic, name, consumer_type=kind, message_listener=acknowledge)
-        for topic in topics
-        for client in clients[:count]
-    ]
-    try:
-        yield
-    finally:
-        for consumer in consumers:
-            consumer.close()
-
-
-def acknowledge(consumer: Any, message: Any) -> None:
-    """Take a message, on the client's own thread; the consumer may just have been closed."""
-    with suppress(pulsar.AlreadyClosed):
-        consumer.acknowledge(message)
-
-
 @pytest.mark.shows("pip-82/producers-and-consumers", "pip-322/dispatch")
 def test_consumers_at_three_brokers_have_a_third_of_a_dispatch_limit_each(
     world: World, connect: Connect, figure: Figure
@@ -210,6 +179,6 @@ def test_consumers_at_three_brokers_have_a_third_of_a_dispatch_limit_each(
     topics = list(world.topic_of.values())
     with world.load(dict.fromkeys(world.topic_of, 600)):
         for name in KINDS:
-            with consuming(clients, topics, name):
+            with consumed(clients, topics, name):
                 come_to(world, 200, 200, 200, dimension=DISPATCH)
                 figure("pip-322/dispatch", f"{name} 200 / 200 / 200 of 600")

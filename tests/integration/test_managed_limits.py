@@ -21,7 +21,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from tests.conftest import Measure
+from tests.conftest import Connect, Figure, Measure
 from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
 from tests.integration.test_topic_limits import in_force, limit_topic
@@ -38,8 +38,6 @@ from tests.integration.world import (
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Connect = Callable[[str], pulsar.Client]
-Figure = Callable[[str, str], None]
 CLUSTER = "whole-cluster"
 SETTINGS = {
     "cluster_group": CLUSTER,

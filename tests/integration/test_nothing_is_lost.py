@@ -18,12 +18,12 @@ import pulsar
 import pytest
 
 from coordinator.core.lifecycle import Degradation
+from tests.conftest import Connect
 from tests.integration.told import sample
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
 
-Connect = Callable[[str], pulsar.Client]
 MESSAGES = 2000
 PENDING = 500
 

@@ -27,7 +27,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pulsar
@@ -35,7 +35,7 @@ import pytest
 
 from coordinator.gate.protocol.frames import read_fields, read_head
 from tests.attacks.raw import PRODUCER_SUCCESS, RawClient
-from tests.conftest import Measure
+from tests.conftest import Connect, Figure, Measure
 from tests.gate import peer
 from tests.gate.server.test_proxy import read_frame
 from tests.integration.sliding import Counted
@@ -46,8 +46,6 @@ from tests.integration.world import World, eventually, least_per_second
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Connect = Callable[[str], pulsar.Client]
-Figure = Callable[[str, str], None]
 IDLE = 1_000
 
 

@@ -115,9 +115,7 @@ def conditions(world: World, name: str = BROKER) -> list[dict[str, Any]]:
 
 def examined(world: World) -> list[str]:
     """The doctor's findings about the test's namespace."""
-    url = world.sidecars.admin_url(BROKER)
-    command = [sys.executable, *PROGRAM, "--api", url, "--json", "doctor"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = pulsar_quota(world, "--json", "doctor")
     findings = [each for each in json.loads(found.stdout) if each["subject"] == "round the gate"]
     assert findings, found.stdout
     return [each["text"] for each in findings if world.namespace in each["text"]]
@@ -299,11 +297,6 @@ def says(world: World, command: str, words: str) -> None:
     )
 
 
-def doctor_says(world: World, words: str) -> None:
-    """Wait until the doctor has these words."""
-    says(world, "doctor", words)
-
-
 def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by_force(
     reconciled: World,
 ) -> None:
@@ -320,8 +313,8 @@ def test_what_was_deleted_at_a_broker_is_an_orphan_until_its_group_is_deleted_by
         reconciled.http.delete(f"{at_broker}/{owner}").raise_for_status()
 
     eventually(lambda: told(reconciled, "Orphaned") >= {namespace, tenant}, "both are told")
-    doctor_says(reconciled, f"groups detach --namespace {namespace}")
-    doctor_says(reconciled, f"groups detach --tenant {tenant}")
+    says(reconciled, "doctor", f"groups detach --namespace {namespace}")
+    says(reconciled, "doctor", f"groups detach --tenant {tenant}")
     assert pulsar_quota(reconciled, "groups", "delete", reconciled.group).returncode == 1
     forced = pulsar_quota(reconciled, "groups", "delete", "--force", reconciled.group)
     assert forced.returncode == 0, forced.stderr
@@ -340,7 +333,7 @@ def test_a_namespace_that_is_made_anew_is_not_held_in_silence(reconciled: World)
     eventually(lambda: namespace in told_by(reconciled, BROKER, "Orphaned"), "it is gone")
     reconciled.topics.create_namespace(namespace, 4)
 
-    doctor_says(reconciled, f"the namespace {namespace} was deleted and made anew")
+    says(reconciled, "doctor", f"the namespace {namespace} was deleted and made anew")
     detached = pulsar_quota(
         reconciled, "groups", "detach", reconciled.group, "--namespace", namespace
     )
@@ -355,7 +348,7 @@ def test_a_group_that_was_made_at_a_broker_is_told_until_it_is_known(reconciled:
     reconciled.http.put(at_broker, json={"publishRateInMsgs": 100}).raise_for_status()
     try:
         eventually(lambda: name in told(reconciled, "OnlyInPulsar"), "it is told")
-        doctor_says(reconciled, f"the resource group {name} was made at a broker")
+        says(reconciled, "doctor", f"the resource group {name} was made at a broker")
         line = (
             f"pulsar-quota import --from {reconciled.cluster.broker(BROKER).web_url} takes it over"
         )
@@ -381,7 +374,7 @@ def test_a_namespace_that_was_attached_at_a_broker_is_told_until_it_is_imported(
     reconciled.http.post(f"{attached_url}/resourcegroup/{name}").raise_for_status()
     try:
         eventually(lambda: {name, namespace} <= told(reconciled, "OnlyInPulsar"), "both are told")
-        doctor_says(reconciled, f"the namespace {namespace} was attached to {name} at a broker")
+        says(reconciled, "doctor", f"the namespace {namespace} was attached to {name} at a broker")
         source = reconciled.cluster.broker(BROKER).web_url
         imported = pulsar_quota(reconciled, "import", "--from", source)
         assert imported.returncode == 0, imported.stderr

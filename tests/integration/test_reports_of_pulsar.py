@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pulsar
 import pytest
 
 from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
+from tests.conftest import Connect
 from tests.integration.world import World, broker_metrics, eventually
 
 pytestmark = pytest.mark.cluster
 
-Connect = Callable[[str], pulsar.Client]
 TOPIC = "non-persistent://pulsar/system/resource-usage"
 
 

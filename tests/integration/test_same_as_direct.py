@@ -11,7 +11,6 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -20,11 +19,11 @@ from typing import Any
 import pulsar
 import pytest
 
+from tests.conftest import Connect
 from tests.integration.world import World
 
 pytestmark = pytest.mark.cluster
 
-Connect = Callable[[str], pulsar.Client]
 COUNT = 300
 
 

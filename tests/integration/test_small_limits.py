@@ -7,7 +7,7 @@ clients that always want more.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
@@ -15,12 +15,12 @@ import pulsar
 import pytest
 
 from deploy.background import Background
+from tests.conftest import Connect
 from tests.integration.test_dispatch import Drinker
 from tests.integration.world import World, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Connect = Callable[[str], pulsar.Client]
 PUBLISH, DISPATCH = "publishRateInMsgs", "dispatchRateInMsgs"
 BACKLOG = 500
 MINUTE_S = 60.0

@@ -6,14 +6,14 @@ partitions is what all sidecars know of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from statistics import fmean
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.conftest import Measure
+from tests.conftest import Figure, Measure
 from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
 from tests.integration.windows import hold, windows
@@ -21,7 +21,6 @@ from tests.integration.world import World, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
-Figure = Callable[[str, str], None]
 LIMIT = 600
 BROKERS = ("broker-1", "broker-2", "broker-3")
 

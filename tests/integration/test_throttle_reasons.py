@@ -21,7 +21,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.configuration import CLUSTER_NAME
 from tests.attacks.raw import ERROR, SUCCESS, RawClient
-from tests.conftest import Measure
+from tests.conftest import Connect, Figure, Measure
 from tests.gate import peer
 from tests.integration.sliding import Counted
 from tests.integration.steady import Steady
@@ -38,8 +38,6 @@ from tests.integration.world import (
 
 pytestmark = pytest.mark.cluster
 
-Connect = Callable[[str], pulsar.Client]
-Figure = Callable[[str, str], None]
 BROKER = "broker-1"
 PENDING = 20
 BUFFER = 8 << 20

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pulsar
 import pytest
 
-from tests.conftest import Measure
+from tests.conftest import Connect, Measure
 from tests.integration.world import World, eventually, least_per_second
 
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
-
-Connect = Callable[[str], pulsar.Client]
 
 
 def limit_topic(world: World, topic: str, rate: int) -> None:

@@ -30,6 +30,7 @@ from deploy.chaos.links import Links
 from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
+from tests.conftest import Connect
 from tests.integration.cut_off import ROUND_S, SEVERED, STALLED, CutOff
 from tests.integration.told import (
     conditions,
@@ -63,7 +64,6 @@ PLAYED = 20
 """Repetitions of each false report; a single one may only be late."""
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
-Connect = Callable[[str], pulsar.Client]
 MakeWorld = Callable[[], World]
 
 _numbers = itertools.count()

@@ -307,22 +307,19 @@ def test_members_definitions_and_states_are_recorded_as_they_change(tmp_path: Pa
     assert states[-2:] == ["DRAINING", "STOPPED"]
 
 
-def test_rows_become_a_file_by_number(tmp_path: Path) -> None:
-    """Long before they are old."""
-    bounds = RecorderBounds(file_rows=100, file_s=3600)
+@pytest.mark.parametrize(
+    ("bounds", "rows"),
+    [(RecorderBounds(file_rows=100, file_s=3600), 100), (RecorderBounds(file_s=0.05), 1)],
+    ids=["by number", "by age"],
+)
+def test_rows_become_a_file(tmp_path: Path, bounds: RecorderBounds, rows: int) -> None:
+    """Long before they are old, or however few they are."""
     with Recording(tmp_path, bounds) as recording:
-        for number in range(100):
+        for number in range(rows):
             recording.recorder.report_sent(report("broker-1", number + 1), 64, number)
-        eventually(lambda: recording.recorder.health().rows_written == 100, "a file")
+        eventually(lambda: recording.recorder.health().rows_written == rows, "a file")
         assert recording.recorder.health().files_written == 1
-
-
-def test_rows_become_a_file_by_age(tmp_path: Path) -> None:
-    """However few they are."""
-    with Recording(tmp_path, RecorderBounds(file_s=0.05)) as recording:
-        recording.recorder.report_sent(report("broker-1"), 64, 1)
-        eventually(lambda: recording.recorder.health().rows_written == 1, "a file")
-        assert recording.rows(RecordedTable.REPORTS)
+        assert len(recording.rows(RecordedTable.REPORTS)) == rows
 
 
 def test_a_file_holds_one_day(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ import pytest
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from tests.admin_api.world import World
-
 GROUP_PATH = "/admin/v2/resourcegroups/orders"
 
 
@@ -46,20 +44,3 @@ async def test_a_change_is_logged_with_its_id_and_outcome_but_no_credentials(
     assert changed["request_id"] == "trace-17"
     assert changed["millis"] >= 0
     assert "secret" not in str(logs)
-
-
-async def test_what_is_logged_meanwhile_carries_the_id(
-    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An unexpected error is found by the id in its answer."""
-
-    def break_down() -> None:
-        raise RuntimeError("boom")
-
-    monkeypatch.setattr(world.views, "health", break_down)
-    with capture_logs([merge_contextvars]) as logs:
-        answer = await client.get("/quota/v1/health")
-
-    (failed,) = [entry for entry in logs if entry["event"] == "request failed"]
-    assert answer.status_code == 500
-    assert failed["request_id"] == answer.headers["x-request-id"]

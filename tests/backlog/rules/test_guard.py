@@ -12,11 +12,10 @@ from coordinator.backlog.rules.guard import (
     Enforcement,
     EnforcementAction,
     behind,
-    block_of,
     evicted_target,
 )
-from coordinator.backlog.rules.model import BacklogQuota, Position, QuotaPolicy, QuotaType
-from tests.backlog.rules.world import TOPIC, World
+from coordinator.backlog.rules.model import BacklogQuota, Position, QuotaPolicy
+from tests.backlog.rules.world import World
 from tests.memory.backlog import MemoryTopicStorage
 
 NAMESPACE = "shop/orders"
@@ -35,24 +34,6 @@ def exceeding(policy: QuotaPolicy, messages: int = 20) -> World:
     world.publish(messages)
     world.check()
     return world
-
-
-@pytest.mark.parametrize(
-    ("policy", "deed"),
-    [
-        (QuotaPolicy.HOLD, EnforcementAction.HOLD),
-        (QuotaPolicy.REFUSE, EnforcementAction.REFUSE),
-        (QuotaPolicy.EVICT, EnforcementAction.EVICT),
-    ],
-)
-def test_the_policy_of_the_quota_says_what_is_done(
-    policy: QuotaPolicy, deed: EnforcementAction
-) -> None:
-    """One action, with what there was and what is allowed."""
-    world = exceeding(policy)
-    (action,) = guard().decide([world.view()], world.now_ms)
-    assert (action.deed, action.quota_type, action.dry_run) == (deed, QuotaType.SIZE, False)
-    assert (action.value, action.limit) == (20 * 1024, 10 * 1024)
 
 
 def test_nothing_is_done_in_other_namespaces() -> None:
@@ -74,16 +55,6 @@ def test_a_topic_is_held_once_and_released_when_the_quota_is_kept_again() -> Non
     assert guarding.decide([world.view()], world.now_ms) == []
 
 
-def test_a_topic_that_moves_away_is_released_here() -> None:
-    """The sidecar of its new owner decides about it."""
-    world, guarding = exceeding(QuotaPolicy.HOLD), guard()
-    guarding.decide([world.view()], world.now_ms)
-    assert [action.deed for action in guarding.decide([], world.now_ms)] == [
-        EnforcementAction.RELEASE
-    ]
-    assert not guarding.blocked
-
-
 def test_another_policy_takes_over_from_the_old_one() -> None:
     """Held producers are released before the backlog is evicted."""
     world, guarding = exceeding(QuotaPolicy.HOLD), guard()
@@ -93,16 +64,6 @@ def test_another_policy_takes_over_from_the_old_one() -> None:
     world.check()
     deeds = [action.deed for action in guarding.decide([world.view()], world.now_ms)]
     assert deeds == [EnforcementAction.RELEASE, EnforcementAction.EVICT]
-
-
-def test_a_dry_run_decides_the_same_and_says_so() -> None:
-    """An operator can believe its list."""
-    for policy in QuotaPolicy:
-        world = exceeding(policy)
-        (real,) = guard().decide([world.view()], world.now_ms)
-        (dry,) = guard(Enforcement.DRY_RUN).decide([world.view()], world.now_ms)
-        assert dry.dry_run
-        assert (dry.deed, dry.value, dry.limit) == (real.deed, real.value, real.limit)
 
 
 def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_behind() -> None:
@@ -160,16 +121,6 @@ def test_what_is_left_is_never_more_than_nine_tenths_and_nearly_that() -> None:
         assert allowed - left < size or left == size * len(topic.entries)
 
 
-def test_evictions_are_counted_by_type_for_the_topic_and_for_the_broker() -> None:
-    """They never fall: a topic that is unloaded keeps its count."""
-    world, guarding = exceeding(QuotaPolicy.EVICT), guard()
-    (action,) = guarding.decide([world.view()], world.now_ms)
-    for place in (Position(3, 0), Position(3, 0), Position(3, 5)):  # the second moved nothing
-        guarding.evicted(action, place)
-    assert guarding.evictions.topics == {(TOPIC, QuotaType.SIZE): 2}
-    assert guarding.evictions.broker == {QuotaType.SIZE: 2}
-
-
 def test_actions_are_remembered_with_their_outcome_and_bounded() -> None:
     """The oldest are forgotten."""
     world, guarding = exceeding(QuotaPolicy.HOLD), guard()
@@ -178,12 +129,3 @@ def test_actions_are_remembered_with_their_outcome_and_bounded() -> None:
         guarding.done(action, f"done {number}")
     assert len(guarding.actions) == ACTIONS
     assert guarding.actions[-1].outcome == f"done {ACTIONS + 9}"
-
-
-def test_the_reason_of_a_block_says_what_is_exceeded() -> None:
-    """It is what a client is told."""
-    world = exceeding(QuotaPolicy.REFUSE)
-    (action,) = guard().decide([world.view()], world.now_ms)
-    block = block_of(action)
-    assert block.refused
-    assert block.reason == "backlog quota exceeded: 20480 of 10240 bytes"

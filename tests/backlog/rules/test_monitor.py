@@ -19,7 +19,7 @@ from coordinator.backlog.rules.model import (
     QuotaType,
 )
 from coordinator.backlog.rules.monitor import PLACES_PER_CHECK, BacklogMonitor
-from coordinator.backlog.rules.questions import AskEntry, AskQuota, AskStorage
+from coordinator.backlog.rules.questions import AskQuota, AskStorage
 from tests.backlog.rules.world import START_MS, TOPIC, World
 from tests.memory.backlog import MemoryTopicStorage
 
@@ -265,20 +265,6 @@ def test_a_question_that_fails_leaves_what_was_known_and_is_asked_again(world: W
     world.check()
     assert world.view().problem == ""
     assert world.asked["AskStorage"] == 2
-
-
-def test_an_entry_that_cannot_be_read_is_asked_for_in_the_next_check(world: World) -> None:
-    """Its ledger may have been trimmed in between."""
-    world.topic.acknowledged = {"a": 0}
-    world.publish(2)
-    summary, storage = world.topic.summary(TOPIC), world.topic.storage()
-    world.monitor.begin([summary], world.now_ms)
-    question, _ = world.monitor.storage_read(TOPIC, storage, world.now_ms)
-    assert question == AskEntry(TOPIC, Position(1, 0))
-    world.monitor.failed(question, "404")
-    assert world.view().age_s is None
-    world.check()
-    assert world.view().age_s == 0.0
 
 
 def test_an_age_is_never_negative_and_a_clock_that_is_ahead_is_told_of(world: World) -> None:

@@ -23,16 +23,28 @@ async def exceeding(policy: QuotaPolicy, namespaces: dict[str, Enforcement]) -> 
     return world
 
 
-@pytest.mark.parametrize(
-    ("policy", "refused"), [(QuotaPolicy.HOLD, False), (QuotaPolicy.REFUSE, True)]
-)
-async def test_the_gate_holds_or_refuses_until_the_quota_is_kept(
-    policy: QuotaPolicy, refused: bool
-) -> None:
-    """The next look after the backlog has shrunk lets publishes pass again."""
+DEEDS = {
+    QuotaPolicy.HOLD: EnforcementAction.HOLD,
+    QuotaPolicy.REFUSE: EnforcementAction.REFUSE,
+    QuotaPolicy.EVICT: EnforcementAction.EVICT,
+}
+
+
+def told(world: BacklogWorld) -> tuple[object, ...]:
+    """Return the one action: of which kind, against which quota, and with which figures."""
+    (action,) = world.enforcement.guard.actions
+    return action.deed, action.quota_type, action.value, action.limit, action.dry_run
+
+
+@pytest.mark.parametrize("policy", [QuotaPolicy.HOLD, QuotaPolicy.REFUSE])
+async def test_the_gate_holds_or_refuses_until_the_quota_is_kept(policy: QuotaPolicy) -> None:
+    """With the reason; the next look after the backlog has shrunk lets publishes pass again."""
     world = await exceeding(policy, ENFORCED)
     await world.enforcement.look()
-    assert world.gate.blocks[TOPIC].refused is refused
+    assert told(world) == (DEEDS[policy], QuotaType.SIZE, 20 * 1024, 10 * 1024, False)
+    block = world.gate.blocks[TOPIC]
+    assert block.refused is (policy is QuotaPolicy.REFUSE)
+    assert block.reason == "backlog quota exceeded: 20480 of 10240 bytes"
     world.topic().acknowledged["a"] = 15
     await world.enforcement.look()
     assert world.gate.blocks == {}
@@ -46,6 +58,7 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     await world.enforcement.look()
     await world.enforcement.look()
+    assert told(world) == (EnforcementAction.EVICT, QuotaType.SIZE, 20 * 1024, 10 * 1024, False)
     view = world.watch.view(TOPIC)
     assert view is not None
     assert view.size_bytes == 9 * 1024
@@ -111,9 +124,8 @@ async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
     assert world.gate.blocks == {}
     assert world.topic().acknowledged == {"a": 0}
     assert not world.enforcement.guard.evictions.topics
-    (action,) = world.enforcement.guard.actions
-    assert action.dry_run
-    assert action.outcome.startswith("dry run")
+    assert told(world) == (DEEDS[policy], QuotaType.SIZE, 20 * 1024, 10 * 1024, True)
+    assert world.enforcement.guard.actions[0].outcome.startswith("dry run")
 
 
 async def test_a_namespace_that_is_not_named_is_left_alone() -> None:
