@@ -289,11 +289,12 @@ def test_a_planted_mistake_is_found(
         a_bad_day()
 
 
-@pytest.mark.parametrize("world", [StrictWorld(), Sleepwalking()], ids=["gate", "no gate"])
+@pytest.mark.parametrize("kind", [StrictWorld, Sleepwalking], ids=["gate", "no gate"])
 def test_a_process_that_stood_still_needs_a_gate_that_looks_at_the_lease(
-    world: StrictWorld,
+    kind: type[StrictWorld],
 ) -> None:
     """A process that stands still cannot stop its gate: only a gate that checks the lease does."""
+    world = kind()
     world.start("b1", demand=5000)
     world.start("b2", demand=5000)
     world.calm(20)
