@@ -98,6 +98,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("bus_topics", ["usage"], "bus_topics 'usage': it must start"),
         ("bus_topics", ["persistent://a/b/c"], "bus_topics 'persistent://a/b/c': it must start"),
         ("bus_topics", [7], "bus_topics: write a str, got 7"),
+        ("bus_compression", "zip", "bus_compression 'zip'"),
         ("zookeeper_root", "quota", "zookeeper_root 'quota': it must start with /"),
         ("zookeeper_brokers_path", "/a/", "zookeeper_brokers_path '/a/': it must look like /load"),
         ("report_interval_seconds", 0, "report_interval_seconds is 0: use 0.1 to 300.0"),

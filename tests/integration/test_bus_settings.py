@@ -1,4 +1,4 @@
-"""The bus with the names that PIP-82 gives its settings, and reports that are dropped for their age."""
+"""The bus with the names that PIP-82 gives its settings, compressed, and reports dropped for their age."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ SETTINGS: dict[str, object] = {
     "resourceUsagePublishToTopic": True,
     "resourceUsagePublishIntervalInSecs": INTERVAL_S,
     "bus_message_age_max_seconds": AGE_MAX_S,
+    "bus_compression": "lz4",
     "complete_report_rounds": ROUNDS,
     "report_change_ratio": 0.1,
 }
