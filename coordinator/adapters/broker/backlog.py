@@ -50,6 +50,9 @@ from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT: Final = {"timeout": httpx.Timeout(10.0).as_dict()}
+_CONNECTIONS: Final = 8
+"""Requests that may be under way at once."""
+
 _BODY_MAX: Final = 64 * 1024
 """The most bytes of an entry that are read to keep a connection; for a larger one it is closed."""
 
@@ -77,7 +80,6 @@ class HttpBacklogSource:
     Args:
         web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
         token: sent as bearer token; None sends none.
-        connections: requests that may be under way at once.
         transport: for tests; None is the network.
     """
 
@@ -86,7 +88,6 @@ class HttpBacklogSource:
         web_service_url: str,
         *,
         token: str | None = None,
-        connections: int = 8,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._metrics_url = f"{web_service_url.rstrip('/')}/metrics/"
@@ -96,7 +97,7 @@ class HttpBacklogSource:
             self._headers["Authorization"] = f"Bearer {token}"
         self._transport = transport or httpx.AsyncHTTPTransport(
             verify=machine_trust(web_service_url),
-            limits=httpx.Limits(max_connections=connections),
+            limits=httpx.Limits(max_connections=_CONNECTIONS),
             trust_env=False,
         )
         #: The broker's defaults, once they were needed since the last summaries; a restart changes them.
