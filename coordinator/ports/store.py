@@ -70,7 +70,6 @@ class GroupStore(Protocol):
 
     def watch(self, listener: Callable[[Catalogue], None]) -> None:
         """Call the listener with the whole catalogue now and after every change."""
-        ...
 
     async def read_group(self, name: str) -> Versioned:
         """Read one group from the store itself, not from a cache.
@@ -79,7 +78,6 @@ class GroupStore(Protocol):
             NotFound: there is no such group.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def create_group(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
         """Create a group.
@@ -89,7 +87,6 @@ class GroupStore(Protocol):
             NotFound: there is no group of its parent's name.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def update_group(
         self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
@@ -101,7 +98,6 @@ class GroupStore(Protocol):
             VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def delete_group(
         self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
@@ -114,7 +110,6 @@ class GroupStore(Protocol):
             VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def attach(
         self,
@@ -138,7 +133,6 @@ class GroupStore(Protocol):
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def detach(
         self,
@@ -155,7 +149,6 @@ class GroupStore(Protocol):
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """The newest entries, newest first; with ``before`` only those with a smaller id.
@@ -163,7 +156,6 @@ class GroupStore(Protocol):
         Raises:
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def audit_entry(self, entry_id: int) -> AuditEntry:
         """One entry.
@@ -172,4 +164,3 @@ class GroupStore(Protocol):
             NotFound: there is none of this id, or none any more.
             StoreUnreachable: the store did not answer.
         """
-        ...
