@@ -36,6 +36,7 @@ from coordinator.adapters.broker.answers import (
 from coordinator.adapters.broker.evictions import evictions_in
 from coordinator.adapters.broker.paths import topic_path
 from coordinator.adapters.broker.summary import each_topic
+from coordinator.adapters.broker.web_service import bearer
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
     BacklogQuota,
@@ -92,9 +93,7 @@ class HttpBacklogSource:
     ) -> None:
         self._metrics_url = f"{web_service_url.rstrip('/')}/metrics/"
         self._base_url = f"{web_service_url.rstrip('/')}/admin/v2"
-        self._headers = {"Accept-Encoding": "identity"}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+        self._headers = {"Accept-Encoding": "identity"} | bearer(token)
         self._transport = transport or httpx.AsyncHTTPTransport(
             verify=machine_trust(web_service_url),
             limits=httpx.Limits(max_connections=_CONNECTIONS),

@@ -50,6 +50,11 @@ def json_in(answer: httpx.Response) -> Any:
         raise BrokerUnreachable(f"{said(answer)}: {error}") from error
 
 
+def bearer(token: str | None) -> dict[str, str]:
+    """Return the headers that carry a token; None carries none."""
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
 class WebServiceClient:
     """An adapter over HTTP to a broker's web service; a context, at whose end its connections close.
 
@@ -74,7 +79,7 @@ class WebServiceClient:
     ) -> None:
         self._client = httpx.AsyncClient(
             base_url=f"{web_service_url.rstrip('/')}{path}",
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers=bearer(token),
             timeout=_TIMEOUT_S if timeout_s is None else timeout_s,
             verify=machine_trust(web_service_url),
             transport=transport,
