@@ -31,14 +31,12 @@ from coordinator.config.forms import (
     or_empty,
     url,
 )
+from coordinator.core.answer import UNLIMITED
 from coordinator.core.model import MAX_COUNT, NANOS_PER_SECOND, Rates
 from coordinator.core.settings import ConditionThresholds, CoreSettings
 
 GATE: Final = "gate"
 NATIVE: Final = "native"
-
-UNLIMITED: Final = -1
-"""A rate of -1 is no limit, as in Pulsar."""
 
 RateOrNone = Annotated[int, between(UNLIMITED, MAX_COUNT)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import httpx
 
@@ -11,6 +11,9 @@ from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
+
+REDIRECTS: Final = (301, 302, 307, 308)
+"""The statuses by which a broker names the one that is responsible."""
 
 
 async def asked(
