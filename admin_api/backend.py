@@ -8,7 +8,7 @@ they answer at once and never fail, but may be older than the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,15 +53,12 @@ class OperationLog(Protocol):
 
     def holdings(self, group: str) -> Holdings:
         """Return every participant's holdings of a group: to be called before the change."""
-        ...
 
     async def accept(self, operation: Operation) -> Operation | None:
         """Record and follow a change that was made; None when it cannot be recorded."""
-        ...
 
     async def operations(self, limit: int) -> list[RecordedOperation]:
         """Return the newest operations, newest first; raise StoreUnreachable."""
-        ...
 
 
 class GateMeter(Protocol):
@@ -69,43 +66,27 @@ class GateMeter(Protocol):
 
     def slowness(self) -> GateSlowness:
         """Return how often and for how long its answers were late; answered by the coordinator."""
-        ...
 
     async def figures(self) -> GateFigures:
         """Return the gate's figures at this moment."""
-        ...
 
     async def limits(self) -> GateLimits:
         """Return its own limits in force, beside those of groups."""
-        ...
 
     async def holds(self) -> Iterable[HoldView]:
         """Return the hold times of every limit and class that held something."""
-        ...
 
     async def delayed(self) -> DelayedView | None:
         """Return the counts of delayed messages; None while they are not counted apart."""
-        ...
 
     async def unknown_topics(self) -> UnknownTopicsView:
         """Return the counts of topics whose names the gate does not know."""
-        ...
 
     async def role_traffic(self) -> tuple[RoleView, ...]:
         """Return the counts of each role; empty while no role is attached."""
-        ...
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the figures of every connection, the one that holds most first."""
-        ...
-
-
-class NativeMeter(Protocol):
-    """Native enforcement's reports about itself."""
-
-    def state(self) -> NativeState:
-        """Return its present state."""
-        ...
 
 
 class Reconciling(Protocol):
@@ -114,11 +95,9 @@ class Reconciling(Protocol):
     @property
     def accounts(self) -> Reconciliation:
         """The accounts of escaped traffic."""
-        ...
 
     def view(self) -> ReconciliationView:
         """Return its present state."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +121,11 @@ class AdminBackend:
 
     Without a relay nothing is passed to the broker; without ``backlogs`` and ``partitions`` these are
     unknown; without ``cluster_group`` the cluster has no specification, and without ``delayed_group``
-    delayed messages have none; without ``native`` the broker's own limiter is left alone; without
-    ``reconciling`` escaped traffic is unknown; without ``requests_per_second`` (of one client address)
-    there is no bound on requests. Without tokens the API answers to loopback and ``hosts`` alone
-    (admin_api.requests.hosts). Lookups through the relay ask for ``gate_listener``; empty leaves that
-    to the callers (admin_api.relay.lookups).
+    delayed messages have none; ``native_state`` returns None where the broker's own limiter is left
+    alone; without ``reconciling`` escaped traffic is unknown; without ``requests_per_second`` (of one
+    client address) there is no bound on requests. Without tokens the API answers to loopback and
+    ``hosts`` alone (admin_api.requests.hosts). Lookups through the relay ask for ``gate_listener``;
+    empty leaves that to the callers (admin_api.relay.lookups).
     """
 
     store: GroupStore
@@ -167,7 +146,7 @@ class AdminBackend:
     partitions: PartitionMeter | None = None
     cluster_group: str = ""
     delayed_group: str = ""
-    native: NativeMeter | None = None
+    native_state: Callable[[], NativeState | None] = lambda: None
     reconciling: Reconciling | None = None
     enforcement_path: str = "gate"
     proves_roles: bool = True
@@ -175,7 +154,3 @@ class AdminBackend:
     hosts: tuple[str, ...] = ()
     gate_listener: str = "external"
     refusals: RefusalCounts = field(default_factory=RefusalCounts)
-
-    def native_state(self) -> NativeState | None:
-        """Return the state of native enforcement; None where the broker's limiter is left alone."""
-        return None if self.native is None else self.native.state()

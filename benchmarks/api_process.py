@@ -25,6 +25,7 @@ from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.app.http.serving import serving
 from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import namespace_owner
 from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.spawning import Spawned, spawned
 from coordinator.runtime.gc_tuning import keep_what_is_loaded
@@ -63,7 +64,7 @@ async def _serve(upstream: int, gate_child: Spawned) -> None:
     for number in range(GROUPS):
         await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
     await store.create_group(ResourceGroup("traffic", Rates(publish_messages=_UNREACHED)))
-    await store.attach_namespace(TENANT, "limited", "traffic")
+    await store.attach(namespace_owner(TENANT, "limited"), "traffic")
     loop = CoordinatorLoop(asyncio.get_running_loop())
     port = free_port()
     config = _config(port, upstream)

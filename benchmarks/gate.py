@@ -1,4 +1,4 @@
-"""The gate: processor time per frame and per gigabyte, memory, and what many groups and topics cost.
+"""The gate: processor time per frame and per gigabyte, and memory.
 
 Measured between puppets (`gate_load`) as processor time of the gate's own process, beside a bare
 pass-through in asyncio that gets the same load by turns: what any proxy of this kind costs at least. All
@@ -38,8 +38,6 @@ FREE: Final = f"persistent://{TENANT}/free/t"
 SMALL: Final = FrameLoad(LIMITED, 100, 1, 500_000, window=32)
 LARGE: Final = FrameLoad(LIMITED, 64 * 1024, 64, 12_000, window=32)
 IDLE_CONNECTIONS: Final = 5_000
-GROUPS: Final = 1_000
-TOPICS: Final = 10_000
 
 _OPENS_WITHIN_S: Final = 10.0
 _GIGABYTE: Final = 10**9
@@ -170,22 +168,18 @@ def _reads(
     return run
 
 
-def _limited_table(groups: int) -> GroupTable:
+def _limited_table() -> GroupTable:
     table = GroupTable(NoListener())
-    now_ns = time.monotonic_ns()
-    names = {f"{TENANT}/limited": "group-0"}
-    names |= {f"{TENANT}/n{number}": f"group-{number}" for number in range(groups)}
-    table.attachments = Attachments({}, names)
-    for group in set(names.values()):
-        table.set_limits(group, Rates(10**9, 10**12, 10**9, 10**12), now_ns)
+    table.attachments = Attachments({}, {f"{TENANT}/limited": "group"})
+    table.set_limits("group", Rates(10**9, 10**12, 10**9, 10**12), time.monotonic_ns())
     return table
 
 
 def engine() -> Iterator[Figure]:
     """Nanoseconds per frame without sockets, with every check, as a read under load brings them."""
     queue = AdmissionQueue()
-    session = _session(_limited_table(1), queue, LIMITED)
-    free = _session(_limited_table(1), queue, FREE)
+    session = _session(_limited_table(), queue, LIMITED)
+    free = _session(_limited_table(), queue, FREE)
     time.sleep(0.1)  # new buckets start empty
     to_broker, to_client = session.receive_from_client, session.receive_from_broker
     contenders = {
@@ -202,39 +196,8 @@ def engine() -> Iterator[Figure]:
         yield Figure(f"gate/engine-ns-per-frame-by-{by}/{name}", each, "ns", "lower", target=2000)
 
 
-def many() -> Iterator[Figure]:
-    """One read of each of many topics in many groups, beside the same reads of one topic and group."""
-    contenders: Mapping[str, Callable[[], object]] = {
-        "one": _round(groups=1, topics=1),
-        "many": _round(groups=GROUPS, topics=TOPICS),
-    }
-    time.sleep(0.1)
-    seconds = median_seconds(contenders, 9)
-    each = {name: taken / TOPICS * 1e6 for name, taken in seconds.items()}
-    name = f"gate/engine-us-per-read/{GROUPS}-groups-{TOPICS}-topics"
-    yield Figure(name, each["many"], "us", "lower", {"one group, one topic": each["one"]})
-
-
-def _round(groups: int, topics: int) -> Callable[[], object]:
-    table, queue = _limited_table(groups), AdmissionQueue()
-    sessions = [
-        _session(table, queue, f"persistent://{TENANT}/n{number % groups}/t{number}")
-        for number in range(topics)
-    ]
-    data = gate_frames.send(100) * 4
-
-    def run() -> None:
-        for number in range(TOPICS):
-            session = sessions[number % topics]
-            session.receive_from_client(data, time.monotonic_ns())
-            session.to_broker.clear()
-
-    return run
-
-
 MEASUREMENTS: Mapping[str, Measurement] = {
     "gate/engine-ns": engine,
-    "gate/engine-us": many,
     "gate/processor": sockets,
     "gate/idle": idle_connections,
 }

@@ -38,6 +38,7 @@ from deploy import command_line
 from deploy.demo.counters import CounterSampler
 from deploy.demo.figures import ActFigures, evaluate
 from deploy.demo.recording import Act, DemoRecording, LimitChange
+from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
@@ -293,20 +294,14 @@ def _busy(interval_s: int, *, steered: bool) -> tuple[float, float]:
             process = cluster.state.server(broker.name).process
             assert process is not None
             pids = [process.pid, *([sidecars.pid(broker.name)] if sidecars is not None else [])]
-            before = [_processor_s(pid) for pid in pids]
+            before = [processes.processor_s(pid) for pid in pids]
             time.sleep(_COST_S)
-            took_s = [_processor_s(pid) - at for pid, at in zip(pids, before, strict=True)]
+            took_s = [processes.processor_s(pid) - at for pid, at in zip(pids, before, strict=True)]
             producer.close()
         finally:
             client.close()
     parts = [each / _COST_S for each in took_s]
     return parts[0], parts[1] if steered else 0.0
-
-
-def _processor_s(pid: int) -> float:
-    """User and system time of a process so far, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {

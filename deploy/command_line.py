@@ -1,29 +1,13 @@
-"""The common part of the command lines of `make demo` and `make chaos`: exit codes and settings."""
+"""The common settings of `make demo` and `make chaos`, from the environment."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from coordinator.core.transfer.policies import BALANCED, POLICIES
-from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
+from deploy.local.errors import WrongUseError
 from deploy.local.jars import DEFAULT_PULSAR, TRIED_PULSARS, is_version
-
-
-def exit_code(work: Callable[[], int]) -> int:
-    """Do the work and return its exit code: 1 if it fails, 2 for wrong use or a missing program."""
-    try:
-        return work()
-    except (WrongUseError, MissingProgramError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except LocalClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted; everything that was started is stopped", file=sys.stderr)
-        return 1
 
 
 def policy() -> str:

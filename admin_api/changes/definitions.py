@@ -7,8 +7,6 @@ writer came first, so the changes of two admins to different fields at the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from admin_api.backend import AdminBackend
 from admin_api.changes import trees
 from admin_api.errors import NO_SUCH_GROUP, ApiError
@@ -16,16 +14,14 @@ from admin_api.requests.conditions import Precondition
 from admin_api.schemas.definitions import GroupPatch, check_definition
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Attachments, Rates, ResourceGroup
-from coordinator.core.owners import OwnerKind, TrafficOwner, attached, number_attached
+from coordinator.core.owners import TrafficOwner, attached, number_attached
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.definition_changes import difference
 from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import (
-    ANYTHING,
     ATTACHMENTS_MAX,
     AlreadyExists,
-    Anything,
     Catalogue,
     GroupStore,
     NotFound,
@@ -49,42 +45,9 @@ TOO_MANY_WRITERS = "ResourceGroup is being changed by others at the same time; t
 _STORE_DEGRADATIONS = frozenset({Degradation.ZOOKEEPER_SUSPENDED, Degradation.ZOOKEEPER_LOST})
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A tenant, or a namespace of one."""
-
-    tenant: str
-    namespace: str | None = None
-
-    def __str__(self) -> str:
-        return self.tenant if self.namespace is None else f"{self.tenant}/{self.namespace}"
-
-    @property
-    def subject(self) -> str:
-        """The audit trail's name of the owner."""
-        return f"{'tenants' if self.namespace is None else 'namespaces'}/{self}"
-
-
-AnyOwner = Owner | TrafficOwner
-"""Anything that can be attached to a group."""
-
-
-def owner_of(subject: str) -> AnyOwner:
-    """Return the owner that a subject of the audit trail names."""
-    word, _, name = subject.partition("/")
-    for kind in OwnerKind:
-        if kind.value == word:
-            return TrafficOwner(kind, name)
-    tenant, _, namespace = name.partition("/")
-    return Owner(tenant, namespace or None)
-
-
-def group_of(owner: AnyOwner, attachments: Attachments) -> str | None:
+def group_of(owner: TrafficOwner, attachments: Attachments) -> str | None:
     """Return the group that an owner is attached to."""
-    if isinstance(owner, TrafficOwner):
-        return attached(attachments, owner.kind).get(owner.name)
-    owners = attachments.tenants if owner.namespace is None else attachments.namespaces
-    return owners.get(str(owner))
+    return attached(attachments, owner.kind).get(owner.name)
 
 
 async def put_group(
@@ -210,9 +173,9 @@ async def require_group(backend: AdminBackend, name: str, by: Origin) -> None:
 
 
 async def attach(
-    backend: AdminBackend, owner: AnyOwner, group: str, by: Origin
+    backend: AdminBackend, owner: TrafficOwner, group: str, by: Origin
 ) -> Operation | None:
-    """Attach an owner; raises as `GroupStore.attach_tenant`.
+    """Attach an owner; raises as `GroupStore.attach`.
 
     Returns:
         The operation that follows the change, as `put_group` does.
@@ -226,7 +189,7 @@ async def attach(
     before = group_of(owner, attachments)
     if before is None:
         _refuse_one_more(attachments, by)
-    await set_attachment(backend.store, owner, group, by)
+    await backend.store.attach(owner, group, by=by)
     operation = None
     if before != group:
         accepted = _operation(group, 0, owner.subject, f"{owner} attached", by, held)
@@ -254,11 +217,11 @@ def _operation(
     return Operation(-1, group, version, subject, text, by.actor, "", held, tenant=by.tenant)
 
 
-async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operation | None:
+async def detach(backend: AdminBackend, owner: TrafficOwner, by: Origin) -> Operation | None:
     """Detach an owner; returns as `attach`, raises StoreUnreachable."""
     group = group_of(owner, backend.views.catalogue().attachments)
     held = {} if group is None else backend.operation_log.holdings(group)
-    await set_attachment(backend.store, owner, None, by)
+    await backend.store.detach(owner, by=by)
     operation = None
     if group is not None:
         accepted = _operation(group, 0, owner.subject, f"{owner} detached", by, held)
@@ -267,31 +230,7 @@ async def detach(backend: AdminBackend, owner: AnyOwner, by: Origin) -> Operatio
     return operation
 
 
-async def set_attachment(
-    store: GroupStore,
-    owner: AnyOwner,
-    group: str | None,
-    by: Origin,
-    *,
-    expected: str | Anything | None = ANYTHING,
-) -> None:
-    """Attach an owner, or detach it; raises as `GroupStore.attach_tenant`."""
-    match owner, group:
-        case TrafficOwner(), None:
-            await store.detach_owner(owner, expected=expected, by=by)
-        case TrafficOwner(), str():
-            await store.attach_owner(owner, group, expected=expected, by=by)
-        case Owner(tenant, None), None:
-            await store.detach_tenant(tenant, expected=expected, by=by)
-        case Owner(tenant, None), str():
-            await store.attach_tenant(tenant, group, expected=expected, by=by)
-        case Owner(tenant, str() as namespace), None:
-            await store.detach_namespace(tenant, namespace, expected=expected, by=by)
-        case Owner(tenant, str() as namespace), str():
-            await store.attach_namespace(tenant, namespace, group, expected=expected, by=by)
-
-
-async def _attached(backend: AdminBackend, owner: AnyOwner, group: str | None) -> None:
+async def _attached(backend: AdminBackend, owner: TrafficOwner, group: str | None) -> None:
     await backend.groups_seen.heard(
         lambda seen: group_of(owner, seen.attachments) == group, owner.subject
     )

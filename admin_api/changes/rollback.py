@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from admin_api.backend import AdminBackend
 from admin_api.changes import definitions, topic_limits, trees
-from admin_api.changes.definitions import AnyOwner
 from admin_api.errors import GROUP_IN_USE, ApiError
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import OwnerKind, TrafficOwner
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
     AlreadyExists,
@@ -53,7 +53,7 @@ async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> None:
         else:
             if isinstance(entry.before, str):
                 trees.refuse_owner(backend, entry.before)
-            await _restore_attachment(store, definitions.owner_of(entry.subject), entry, by)
+            await _restore_attachment(store, TrafficOwner(OwnerKind(kind), name), entry, by)
     except (AlreadyExists, VersionConflict) as error:
         raise _changed_since(entry) from error
     except NotFound as error:
@@ -79,11 +79,14 @@ async def _restore_group(store: GroupStore, name: str, entry: AuditEntry, by: Or
 
 
 async def _restore_attachment(
-    store: GroupStore, owner: AnyOwner, entry: AuditEntry, by: Origin
+    store: GroupStore, owner: TrafficOwner, entry: AuditEntry, by: Origin
 ) -> None:
     before = entry.before if isinstance(entry.before, str) else None
     after = entry.after if isinstance(entry.after, str) else None
-    await definitions.set_attachment(store, owner, before, by, expected=after)
+    if before is None:
+        await store.detach(owner, expected=after, by=by)
+    else:
+        await store.attach(owner, before, expected=after, by=by)
 
 
 async def _restore_topic_limit(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from admin_api.backend import AdminBackend
+from admin_api.changes.definitions import MAX_ATTEMPTS
 from admin_api.errors import ApiError
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
@@ -21,9 +22,6 @@ from coordinator.ports import (
     VersionConflict,
     share_of,
 )
-
-MAX_ATTEMPTS = 64
-"""Each failed attempt is another admin's success, so this is how many admins may write at once."""
 
 
 async def change(

@@ -12,9 +12,8 @@ from admin_api.errors import GROUP_IN_USE, ApiError
 from coordinator.core.allocation.tree import MAX_DEPTH
 from coordinator.core.model import ResourceGroup
 from coordinator.core.transfer.tree_rules import TreeFault, check_tree, children_of
+from coordinator.insight.model.trees import names_of
 from coordinator.ports import NotFound
-
-_CHILDREN_TOLD = 5
 
 
 async def check(backend: AdminBackend, changed: ResourceGroup) -> None:
@@ -77,6 +76,4 @@ def refuse_deletion(backend: AdminBackend, group: str) -> None:
 
 def _children(backend: AdminBackend, group: str) -> str:
     groups = backend.views.catalogue().groups.values()
-    found = children_of(group, (each.group for each in groups))
-    more = len(found) - _CHILDREN_TOLD
-    return ", ".join(found[:_CHILDREN_TOLD]) + (f" and {more} more" if more > 0 else "")
+    return names_of(children_of(group, (each.group for each in groups)))

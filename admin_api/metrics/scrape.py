@@ -94,6 +94,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         groups.add(name)
         await asyncio.sleep(0)
     trees = await _trees(backend.views)
+    native = backend.native_state()
     return [
         *_sidecar(backend.views.health()),
         gauge("tasks", "Tasks of the coordinator's event loop.", len(asyncio.all_tasks())),
@@ -113,7 +114,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
             "Partitions of which a second of the last minute used more than 80 % of their limit.",
             0 if backend.partitions is None else len(backend.partitions.near_limit()),
         ),
-        *(() if backend.native is None else native_families(backend.native.state())),
+        *(() if native is None else native_families(native)),
         *(
             ()
             if backend.reconciling is None

@@ -33,7 +33,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from admin_api.errors import ApiError, reason_response
 from admin_api.requests.refusals import RefusalCounts
 
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The methods that change nothing."""
+
 _TO_THE_BROKER: Final = ("/admin/", "/lookup/")
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -184,7 +186,7 @@ class OwnHosts:
 
     def _check(self, scope: Scope) -> None:
         host = self._hosts.check_host(_values(scope, b"host"))
-        if scope["method"] not in _READING or scope["path"].startswith(_TO_THE_BROKER):
+        if scope["method"] not in READING or scope["path"].startswith(_TO_THE_BROKER):
             origins = _values(scope, b"origin")
             self._hosts.check_site(host, origins, _values(scope, b"sec-fetch-site"))
 

@@ -15,10 +15,11 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from admin_api.requests.hosts import READING
+
 HEADER = "X-Request-Id"
 
 _ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _log = structlog.get_logger("admin_api")
 
@@ -49,7 +50,7 @@ class RequestIds:
             try:
                 await self._app(scope, receive, sending)
             finally:
-                log = _log.debug if scope["method"] in _READING else _log.info
+                log = _log.debug if scope["method"] in READING else _log.info
                 millis = (time.monotonic_ns() - begun_ns) / 1e6
                 log(
                     "request",

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Response
 
 from admin_api.backend import AdminBackend
 from admin_api.changes import definitions
-from admin_api.changes.definitions import AnyOwner, Owner
 from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, ApiError
 from admin_api.requests.names import GroupName, NamespaceName, TenantName, decoded
 from admin_api.routes.callers import super_user, tenant_admin
@@ -34,8 +33,10 @@ from coordinator.core.owners import (
     OwnerKind,
     TrafficOwner,
     cluster_owner,
+    namespace_owner,
     role_owner,
     subscription_owner,
+    tenant_owner,
 )
 from coordinator.insight.model.gate_views import RoleView
 from coordinator.insight.model.roles import longest_held
@@ -48,6 +49,8 @@ roles_router = coordinator_router("/quota/v1", "roles")
 MAX_ROLES = 1_000
 """Roles in one answer."""
 
+_KNOWN_TO_PULSAR: Final = (OwnerKind.TENANT, OwnerKind.NAMESPACE)
+
 
 @roles_router.get("/roles")
 async def list_roles(backend: Backend) -> tuple[RoleView, ...]:
@@ -58,7 +61,7 @@ async def list_roles(backend: Backend) -> tuple[RoleView, ...]:
 def _add_owner_routes(
     to: APIRouter,
     path: str,
-    owner: Callable[..., Coroutine[Any, Any, AnyOwner]],
+    owner: Callable[..., Coroutine[Any, Any, TrafficOwner]],
     caller: Callable[..., Coroutine[Any, Any, Origin]],
     *,
     attaching: str,
@@ -80,13 +83,13 @@ def _add_owner_routes(
 
     async def attach(
         *,
-        of: AnyOwner = found,
+        of: TrafficOwner = found,
         name: GroupName,
         response: Response,
         backend: Backend,
         caller: Origin = by,
     ) -> None:
-        if isinstance(of, Owner):
+        if of.kind in _KNOWN_TO_PULSAR:
             await definitions.require_group(backend, name, caller)
             await _require(backend, of)
         try:
@@ -94,7 +97,7 @@ def _add_owner_routes(
         except NotFound as error:
             raise ApiError(412, NO_SUCH_GROUP) from error
 
-    async def read(backend: Backend, of: AnyOwner = found) -> Response:
+    async def read(backend: Backend, of: TrafficOwner = found) -> Response:
         attachments = definitions.current_catalogue(backend.views).attachments
         group = definitions.group_of(of, attachments)
         if group is None:
@@ -103,7 +106,7 @@ def _add_owner_routes(
         return Response(group or "", media_type="application/json")
 
     async def detach(
-        response: Response, backend: Backend, of: AnyOwner = found, caller: Origin = by
+        response: Response, backend: Backend, of: TrafficOwner = found, caller: Origin = by
     ) -> None:
         if definitions.group_of(of, backend.views.catalogue().attachments) is None:
             await _require(backend, of)
@@ -126,16 +129,17 @@ def _add_owner_routes(
         )
 
 
-async def _require(backend: AdminBackend, owner: AnyOwner) -> None:
+async def _require(backend: AdminBackend, owner: TrafficOwner) -> None:
     """Refuse a tenant or a namespace that the broker does not know."""
-    if not isinstance(owner, Owner):
-        return
-    if owner.namespace is None:
-        question = backend.broker.tenant_exists(owner.tenant)
-        kind, refusal = "tenant", NO_SUCH_TENANT
-    else:
-        question = backend.broker.namespace_exists(owner.tenant, owner.namespace)
-        kind, refusal = "namespace", NO_SUCH_NAMESPACE
+    match owner.kind:
+        case OwnerKind.TENANT:
+            question = backend.broker.tenant_exists(owner.name)
+            kind, refusal = "tenant", NO_SUCH_TENANT
+        case OwnerKind.NAMESPACE:
+            question = backend.broker.namespace_exists(*owner.name.split("/", 1))
+            kind, refusal = "namespace", NO_SUCH_NAMESPACE
+        case _:
+            return
     try:
         exists = await question
     except BrokerUnreachable as error:
@@ -154,14 +158,14 @@ def _made(make: Callable[[str], TrafficOwner], name: str) -> TrafficOwner:
         raise ApiError(400, str(error)) from error
 
 
-async def namespace(tenant: TenantName, namespace: NamespaceName) -> Owner:
+async def namespace(tenant: TenantName, namespace: NamespaceName) -> TrafficOwner:
     """Return a namespace, as a path names it."""
-    return Owner(tenant, namespace)
+    return namespace_owner(tenant, namespace)
 
 
-async def tenant(tenant: TenantName) -> Owner:
+async def tenant(tenant: TenantName) -> TrafficOwner:
     """Return a tenant, as a path names it."""
-    return Owner(tenant)
+    return tenant_owner(tenant)
 
 
 async def role(role: str) -> TrafficOwner:

@@ -9,14 +9,13 @@ from fastapi import Path, Query, Response
 from admin_api.changes.rollback import roll_back
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import Backend, coordinator_router
+from admin_api.routes.common import MAX_ID, Backend, coordinator_router
 from coordinator.insight.model.definitions import AuditView
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
 router = coordinator_router("/quota/v1/audit", "audit")
 
-_MAX_ID = 2**31 - 1
-EntryId = Annotated[int, Path(ge=0, le=_MAX_ID)]
+EntryId = Annotated[int, Path(ge=0, le=MAX_ID)]
 
 
 @router.get("")
@@ -24,7 +23,7 @@ async def list_entries(
     backend: Backend,
     _: SuperUser,
     limit: Annotated[int, Query(ge=1, le=AUDIT_LENGTH)] = 100,
-    before: Annotated[int | None, Query(ge=0, le=_MAX_ID, description="only smaller ids")] = None,
+    before: Annotated[int | None, Query(ge=0, le=MAX_ID, description="only smaller ids")] = None,
 ) -> list[AuditView]:
     """Return the newest changes; 1,000 of super-users are kept, and 100 of each tenant's admins."""
     return [AuditView.of(entry) for entry in await backend.store.audit_entries(limit, before)]

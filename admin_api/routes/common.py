@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
@@ -27,6 +27,9 @@ async def _backend_of(request: Request) -> AdminBackend:
 
 
 Backend = Annotated[AdminBackend, Depends(_backend_of)]
+
+MAX_ID: Final = 2**31 - 1
+"""The largest number that ZooKeeper gives to a node: of an audit entry, or an operation."""
 
 Handler = Callable[..., Coroutine[Any, Any, Any]]
 

@@ -20,11 +20,11 @@ from typing import Final
 
 from admin_api.backend import AdminBackend
 from admin_api.changes import definitions
-from admin_api.changes.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import without_doubles
 from admin_api.requests.names import is_name
 from admin_api.routes.callers import acting_for
+from coordinator.core.owners import TrafficOwner, namespace_owner
 from coordinator.ports import NotFound, Origin, RelayedAnswer, RelayedRequest
 
 FIELD: Final = "resource_group_name"
@@ -43,7 +43,7 @@ class NamespacePut:
         caller: with the right to attach the namespace.
     """
 
-    owner: Owner
+    owner: TrafficOwner
     policies: bytes
     group: str
     caller: Origin
@@ -66,7 +66,6 @@ async def read(
     found = _PATH.fullmatch(path) if asked.method == "PUT" else None
     if found is None or not asked.body:
         return None
-    owner = Owner(found[1], found[2])
     try:
         policies = json.loads(asked.body, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
@@ -76,9 +75,11 @@ async def read(
         return None
     if not isinstance(group, str) or not is_name(group):
         raise ApiError(400, f"{FIELD}: must be a group's name, but is {json.dumps(group):.40}")
-    caller = acting_for(owner.tenant, caller, backend)
+    caller = acting_for(found[1], caller, backend)
     await backend.coordinator_loop.run(definitions.require_group(backend, group, caller))
-    return NamespacePut(owner, json.dumps(policies).encode(), group, caller)
+    return NamespacePut(
+        namespace_owner(found[1], found[2]), json.dumps(policies).encode(), group, caller
+    )
 
 
 async def group_of_read(asked: RelayedRequest, path: str, backend: AdminBackend) -> str | None:
@@ -89,7 +90,7 @@ async def group_of_read(asked: RelayedRequest, path: str, backend: AdminBackend)
 
     async def group() -> str | None:
         return definitions.group_of(
-            Owner(found[1], found[2]), backend.views.catalogue().attachments
+            namespace_owner(found[1], found[2]), backend.views.catalogue().attachments
         )
 
     return await backend.coordinator_loop.run(group())

@@ -8,14 +8,13 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import Backend, coordinator_router
-from coordinator.core.answer import NANOS_PER_MILLI
+from admin_api.routes.common import MAX_ID, Backend, coordinator_router
+from coordinator.core.model import NANOS_PER_MILLI
 from coordinator.insight.model.operations import OperationView
 from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperation
 
 router = coordinator_router("/quota/v1/operations", "operations")
 
-_MAX_ID = 2**31 - 1
 _KEPT = 2 * OPERATIONS_LENGTH
 """As many as may be kept of super-users, and of the admins of ten tenants."""
 
@@ -34,7 +33,7 @@ async def list_operations(
 
 @router.get("/{operation_id}")
 async def get_operation(
-    operation_id: Annotated[int, Path(ge=0, le=_MAX_ID)], backend: Backend
+    operation_id: Annotated[int, Path(ge=0, le=MAX_ID)], backend: Backend
 ) -> OperationView:
     """Return one change."""
     for recorded in await backend.operation_log.operations(_KEPT):

@@ -16,8 +16,8 @@ from admin_api.requests.conditions import etag_of
 from admin_api.requests.names import GroupName, LimitedName
 from admin_api.routes.common import Backend, coordinator_router, require_defined
 from admin_api.routes.pages import Page, PageOfGroups
-from coordinator.core.answer import NANOS_PER_MILLI
 from coordinator.core.model import (
+    NANOS_PER_MILLI,
     NANOS_PER_SECOND,
     Attachments,
     Dimension,

@@ -13,13 +13,11 @@ from pydantic import Field
 
 from admin_api.schemas.definitions import CamelModel
 from coordinator.core.answer import Number
-from coordinator.core.model import Dimension
+from coordinator.core.model import NANOS_PER_MILLI, Dimension
 from coordinator.core.rates import number_of
 from coordinator.insight.model.board import DimensionRow, GroupRow
 from coordinator.insight.model.bounded_events import LoggedEvent
 from coordinator.insight.model.series import SeriesView
-
-_NANOS_PER_MILLI = 1_000_000
 
 NAMED_BROKERS = 8
 """Throttled brokers that a row names; the rest are counted."""
@@ -27,7 +25,7 @@ NAMED_BROKERS = 8
 
 def age_millis(now_ns: int, at_ns: int) -> int:
     """Return the age of an event, in milliseconds."""
-    return max(0, now_ns - at_ns) // _NANOS_PER_MILLI
+    return max(0, now_ns - at_ns) // NANOS_PER_MILLI
 
 
 class DimensionBody(CamelModel):

@@ -7,6 +7,7 @@ from typing import Final
 
 from benchmarks import sim
 from benchmarks.pages.runs import LOSSES, MESSAGE_SIZES, OURS, Json, read, summaries
+from coordinator.cli.scenario_runs import settled_rounds
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.trials import Summary
@@ -14,8 +15,8 @@ from coordinator.simulation.trials import Summary
 _Column = tuple[str, Callable[[Summary], str]]
 
 _FIGURES: Final[Sequence[_Column]] = (
-    ("settle, median", lambda row: _rounds(row, "median")),
-    ("worst", lambda row: _rounds(row, "max")),
+    ("settle, median", lambda row: settled_rounds(row, "median")),
+    ("worst", lambda row: settled_rounds(row, "max")),
     ("peak second", lambda row: _percent(row.peak_overshoot)),
     ("Σ limits / C", lambda row: f"{row.max_sum_limits:.3f}"),
     ("utilisation", lambda row: _percent(row.utilisation)),
@@ -113,7 +114,7 @@ def reclaim() -> str:
         [
             row.policy,
             f"{row.reclaim_seconds['max']:.1f} s",
-            _rounds(row, "max"),
+            settled_rounds(row, "max"),
             str(row.seeds),
         ]
         for row in summaries("S6")
@@ -175,13 +176,6 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], right_from: int
     rule = ["---" if place < right_from else "---:" for place in range(len(titles))]
     lines = [f"| {' | '.join(cells)} |" for cells in (titles, rule, *rows)]
     return "\n" + "\n".join(lines) + "\n"
-
-
-def _rounds(row: Summary, which: str) -> str:
-    if not SCENARIOS[row.scenario].settles:
-        return "-"
-    rounds = row.settle_rounds[which]
-    return "never" if rounds is None else f"{rounds:g}"
 
 
 def _percent(value: float) -> str:

@@ -57,7 +57,7 @@ async def reconciler(parts: SidecarParts, stack: AsyncExitStack) -> Reconciler |
         factories.of_broker(MetricsCounters, config, passed_only=True)
     )
     made = factories.reconciler(
-        config, counters, parts.gate_process.passed_totals, parts.clock, parts.recorder
+        config, counters.read, parts.gate_process.passed_totals, parts.clock, parts.recorder
     )
     parts.kept.store.watch(made.catalogue_changed)
     parts.runner.sampler.further.append(made.accounts.conditions)

@@ -32,7 +32,7 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
-from coordinator.native.engine.outside import BrokerCounters, TopicPolicies
+from coordinator.native.engine.outside import TopicPolicies
 from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
@@ -40,7 +40,7 @@ from coordinator.native.shell.polling import POLLS_EVERY_S
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-from coordinator.reconciliation.shell.reconciler import PassedTotals, Reconciler
+from coordinator.reconciliation.shell.reconciler import PassedTotals, ReadCounters, Reconciler
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.supervision import TaskSupervisor
 
@@ -136,7 +136,7 @@ def native(
 
 def reconciler(
     config: Config,
-    counters: BrokerCounters,
+    counters: ReadCounters,
     passed: PassedTotals,
     clock: Clock,
     recorder: ParquetRecorder | None,
@@ -145,7 +145,7 @@ def reconciler(
 
     Args:
         config: the configuration.
-        counters: the broker's, by subscription.
+        counters: reads the broker's.
         passed: the gate's counters.
         clock: monotonic time.
         recorder: keeps what went round the gate; None keeps nothing.

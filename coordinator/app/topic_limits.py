@@ -35,7 +35,6 @@ class TopicGate(Protocol):
 
     def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:
         """Limit a topic, all its partitions together; no rates, no limit."""
-        ...
 
 
 class TopicLimitCourier:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from coordinator.adapters.broker.native_admin import facts_in
+from coordinator.adapters.broker.web_service import bearer
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted
@@ -82,7 +83,7 @@ class AskedBrokers:
         self._url = url.rstrip("/")
         self._scheme = parts.scheme
         self._client = httpx.Client(
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers=bearer(token),
             timeout=_TIMEOUT_S,
             verify=trust or machine_trust(url),
             transport=transport,

@@ -15,8 +15,8 @@ from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.output import ago, console, per_second, percent, print_json, rate, span, table
 from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.timestamps import age_of, clock_of, here_and_now
-from coordinator.core.answer import NANOS_PER_MILLI, written
-from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.core.answer import written
+from coordinator.core.model import NANOS_PER_MILLI, NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.views import (
     CertificateView,
     Explanation,

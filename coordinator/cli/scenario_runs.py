@@ -41,8 +41,8 @@ _LIMIT: Sequence[_Column] = (
     (">brokers", lambda row: str(row.brokers)),
     (">loss", lambda row: f"{row.loss:.0%}"),
     (">delay", lambda row: f"{row.delay:g}"),
-    (">settle median", lambda row: _settled(row, "median")),
-    (">max", lambda row: _settled(row, "max")),
+    (">settle median", lambda row: settled_rounds(row, "median")),
+    (">max", lambda row: settled_rounds(row, "max")),
     (">peak over", lambda row: f"{row.peak_overshoot:.2%}"),
     (">of 10 s", lambda row: f"{row.peak_overshoot_10s:.2%}"),
     (">time > 1.01", lambda row: f"{row.time_over_1_01:.2%}"),
@@ -153,7 +153,8 @@ def _show(summaries: Sequence[Summary]) -> None:
         console().print(shown)
 
 
-def _settled(row: Summary, which: str) -> str:
+def settled_rounds(row: Summary, which: str) -> str:
+    """Return the rounds to settle, the median or the max of all runs: a number, ``never``, or - ."""
     if not SCENARIOS[row.scenario].settles:
         return "-"
     rounds = row.settle_rounds[which]

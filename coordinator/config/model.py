@@ -31,14 +31,12 @@ from coordinator.config.forms import (
     or_empty,
     url,
 )
+from coordinator.core.answer import UNLIMITED, from_wire
 from coordinator.core.model import MAX_COUNT, NANOS_PER_SECOND, Rates
 from coordinator.core.settings import ConditionThresholds, CoreSettings
 
 GATE: Final = "gate"
 NATIVE: Final = "native"
-
-UNLIMITED: Final = -1
-"""A rate of -1 is no limit, as in Pulsar."""
 
 RateOrNone = Annotated[int, between(UNLIMITED, MAX_COUNT)]
 
@@ -398,12 +396,12 @@ class Config:
             for way in ("publish", "dispatch")
             for unit in ("msgs", "bytes")
         )
-        return Rates(*(_limit(getattr(self, key)) for key in keys))
+        return Rates(*(from_wire(getattr(self, key)) for key in keys))
 
     @property
     def subscribe_rate(self) -> int | None:
         """Subscriptions of one consumer per period; None is no limit."""
-        return _limit(self.subscribe_rate_per_consumer)
+        return from_wire(self.subscribe_rate_per_consumer)
 
     @property
     def backlog_enforcement(self) -> Mapping[str, Enforcement]:
@@ -425,10 +423,6 @@ class Config:
                 backlog_age_s=self.condition_backlog_age_seconds or None
             ),
         )
-
-
-def _limit(rate: int) -> int | None:
-    return None if rate == UNLIMITED else rate
 
 
 def _nanos(seconds: float) -> int:

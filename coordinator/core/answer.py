@@ -38,7 +38,7 @@ from typing import (
     get_type_hints,
 )
 
-from coordinator.core.model import Rate
+from coordinator.core.model import NANOS_PER_MILLI, Rate
 from coordinator.core.rates import number_of, rate_of
 
 T = TypeVar("T")
@@ -46,7 +46,6 @@ T = TypeVar("T")
 UNLIMITED: Final = -1
 """Pulsar's number for a rate that is not limited, which the code has as None."""
 
-NANOS_PER_MILLI: Final = 1_000_000
 _answers: Final[dict[str, type]] = {}
 _SUFFIXES: Final = {"_ns": "_millis", "_s": "_seconds", "_permille": "_share"}
 

@@ -270,22 +270,6 @@ class Attachments:
         found = (self.namespaces.get(f"{tenant}/{namespace}"), self.tenants.get(tenant))
         return tuple(dict.fromkeys(group for group in found if group is not None))
 
-    def uses_of(self, group: str) -> tuple[str, ...]:
-        """Return what is attached to a group, in words, sorted; it prevents the group's deletion."""
-        owners = [tenant for tenant, name in self.tenants.items() if name == group]
-        owners += [namespace for namespace, name in self.namespaces.items() if name == group]
-        owners += [
-            f"role {role}" if role else "roles without an attachment"
-            for role in self.roles_of(group)
-        ]
-        owners += [
-            f"subscription {each}" for each, name in self.subscriptions.items() if name == group
-        ]
-        owners += [
-            f"replication with {each}" for each, name in self.clusters.items() if name == group
-        ]
-        return tuple(sorted(owners))
-
     def roles_of(self, group: str) -> tuple[str, ...]:
         """Return the roles and patterns attached to a group, sorted; the default is the empty name."""
         return tuple(sorted(role for role, name in self.roles.items() if name == group))

@@ -1,4 +1,4 @@
-"""Owners of traffic beside tenants and namespaces, as attachments know them.
+"""Owners of traffic, as attachments know them.
 
 A *subscription* is that of one topic with all its partitions, and a *cluster* is a remote one, with what
 it replicates into this one and is sent from here. A *role* is the identity that a client has proved: the
@@ -64,6 +64,8 @@ def validate_tenants(names: object) -> tuple[str, ...]:
 class OwnerKind(Enum):
     """A kind of owners, by its name in subjects of the audit trail."""
 
+    TENANT = "tenants"
+    NAMESPACE = "namespaces"
     ROLE = "roles"
     SUBSCRIPTION = "subscriptions"
     CLUSTER = "clusters"
@@ -72,6 +74,8 @@ class OwnerKind(Enum):
 def in_words(kind: OwnerKind, name: str) -> str:
     """Return an owner in words."""
     match kind:
+        case OwnerKind.TENANT | OwnerKind.NAMESPACE:
+            return name
         case OwnerKind.SUBSCRIPTION:
             return f"subscription {name}"
         case OwnerKind.CLUSTER:
@@ -82,6 +86,10 @@ def in_words(kind: OwnerKind, name: str) -> str:
 def attached(attachments: Attachments, kind: OwnerKind) -> Mapping[str, str]:
     """Return the group of each attached owner of a kind."""
     match kind:
+        case OwnerKind.TENANT:
+            return attachments.tenants
+        case OwnerKind.NAMESPACE:
+            return attachments.namespaces
         case OwnerKind.SUBSCRIPTION:
             return attachments.subscriptions
         case OwnerKind.CLUSTER:
@@ -89,48 +97,45 @@ def attached(attachments: Attachments, kind: OwnerKind) -> Mapping[str, str]:
     return attachments.roles
 
 
-def attachments_of(
-    tenants: Mapping[str, str],
-    namespaces: Mapping[str, str],
-    owners: Mapping[OwnerKind, Mapping[str, str]],
-) -> Attachments:
-    """Return copies of the groups of tenants, namespaces and all other owners, as one value."""
+def attachments_of(owners: Mapping[OwnerKind, Mapping[str, str]]) -> Attachments:
+    """Return copies of the groups of all owners, by kind and name, as one value."""
     return Attachments(
-        dict(tenants),
-        dict(namespaces),
+        dict(owners[OwnerKind.TENANT]),
+        dict(owners[OwnerKind.NAMESPACE]),
         roles=dict(owners[OwnerKind.ROLE]),
         subscriptions=dict(owners[OwnerKind.SUBSCRIPTION]),
         clusters=dict(owners[OwnerKind.CLUSTER]),
     )
 
 
+def uses_of(attachments: Attachments, group: str) -> tuple[str, ...]:
+    """Return what is attached to a group, in words, sorted; it prevents the group's deletion."""
+    return tuple(
+        sorted(
+            in_words(kind, name)
+            for kind in OwnerKind
+            for name, its in attached(attachments, kind).items()
+            if its == group
+        )
+    )
+
+
 def number_attached(attachments: Attachments, tenant: str = "") -> int:
     """Count the attached owners: a tenant, its namespaces and subscriptions; without a tenant, all."""
     if not tenant:
-        return sum(
-            map(
-                len,
-                (
-                    attachments.tenants,
-                    attachments.namespaces,
-                    attachments.roles,
-                    attachments.subscriptions,
-                    attachments.clusters,
-                ),
-            )
-        )
+        return sum(len(attached(attachments, kind)) for kind in OwnerKind)
     namespaces = sum(name.startswith(f"{tenant}/") for name in attachments.namespaces)
     subscriptions = sum(name.split("/", 2)[1] == tenant for name in attachments.subscriptions)
     return (tenant in attachments.tenants) + namespaces + subscriptions
 
 
 class TrafficOwner(NamedTuple):
-    """An owner of traffic that a group can be attached to, beside tenants and namespaces.
+    """An owner of traffic that a group can be attached to.
 
     Args:
         kind: its kind.
-        name: its name; of roles also a pattern, or `DEFAULT_ROLE`; of subscriptions
-            ``persistent/tenant/namespace/topic/name``.
+        name: its name; of namespaces ``tenant/namespace``; of roles also a pattern, or
+            `DEFAULT_ROLE`; of subscriptions ``persistent/tenant/namespace/topic/name``.
     """
 
     kind: OwnerKind
@@ -143,6 +148,16 @@ class TrafficOwner(NamedTuple):
     def subject(self) -> str:
         """The audit trail's name of it."""
         return f"{self.kind.value}/{self.name}"
+
+
+def tenant_owner(tenant: str) -> TrafficOwner:
+    """Return a tenant; the store refuses a name that is none."""
+    return TrafficOwner(OwnerKind.TENANT, tenant)
+
+
+def namespace_owner(tenant: str, namespace: str) -> TrafficOwner:
+    """Return a namespace; the store refuses names that are none."""
+    return TrafficOwner(OwnerKind.NAMESPACE, f"{tenant}/{namespace}")
 
 
 def role_owner(name: str) -> TrafficOwner:
@@ -225,7 +240,7 @@ OWNER_MAKERS: Final[Mapping[OwnerKind, Callable[[str], TrafficOwner]]] = {
     OwnerKind.SUBSCRIPTION: subscription_owner,
     OwnerKind.CLUSTER: cluster_owner,
 }
-"""Of each kind, what makes an owner of a name, or raises ValueError."""
+"""Of each kind that Pulsar does not know, what makes an owner of a name, or raises ValueError."""
 
 
 def fits(name: str) -> bool:

@@ -14,15 +14,12 @@ class BrokerAdmin(Protocol):
 
     async def is_answering(self) -> bool:
         """Whether the broker answers that it is ready; never raises."""
-        ...
 
     async def namespace_exists(self, tenant: str, namespace: str) -> bool:
         """Whether the namespace exists. Raises BrokerUnreachable when the broker does not say."""
-        ...
 
     async def tenant_exists(self, tenant: str) -> bool:
         """Whether the tenant exists. Raises BrokerUnreachable when the broker does not say."""
-        ...
 
     async def partitions_of(self, topic: TopicName) -> int:
         """Count a topic's partitions; 1 if it is not partitioned, or does not exist yet.
@@ -30,7 +27,6 @@ class BrokerAdmin(Protocol):
         Raises:
             BrokerUnreachable: the broker does not say.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,6 @@ class BrokerRelay(Protocol):
     @property
     def address(self) -> str:
         """The URL of that web service."""
-        ...
 
     async def relay(self, request: RelayedRequest) -> RelayedAnswer:
         """Send a request and return as soon as the head of the answer is there.
@@ -81,4 +76,3 @@ class BrokerRelay(Protocol):
         Raises:
             BrokerUnreachable: the broker cannot be reached, or did not answer.
         """
-        ...

@@ -22,12 +22,9 @@ class ReportBus(Protocol):
 
     def watch(self, listener: Callable[[bytes], None]) -> None:
         """Call the listener with every payload that arrives, the own ones included."""
-        ...
 
     def publish(self, payload: bytes) -> None:
         """Send to all sidecars; returns at once, drops when not connected and counts what it dropped."""
-        ...
 
     def health(self) -> BusHealth:
         """The state of the bus topics."""
-        ...

@@ -10,4 +10,3 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Nanoseconds since an arbitrary start; never goes back."""
-        ...

@@ -16,7 +16,6 @@ class EscrowStore(Protocol):
 
     def watch(self, listener: Callable[[tuple[EscrowRecord, ...]], None]) -> None:
         """Call the listener with all records, sorted by group, now and after every change."""
-        ...
 
     async def write(self, record: EscrowRecord) -> EscrowRecord:
         """Replace a record if it still has this one's version; create it if that is negative.
@@ -31,7 +30,6 @@ class EscrowStore(Protocol):
             StoreUnreachable: the store did not answer.
             ValueError: no reader could understand such a record.
         """
-        ...
 
     async def remove(self, record: EscrowRecord) -> None:
         """Remove the record of a group that is gone, if it still has this one's version.
@@ -42,4 +40,3 @@ class EscrowStore(Protocol):
             VersionConflict: the record has another version.
             StoreUnreachable: the store did not answer.
         """
-        ...

@@ -31,37 +31,30 @@ class TrafficGate(Protocol):
 
         Of leased ones nothing passes any more when the lease is over.
         """
-        ...
 
     def set_handling(self, group: str, handling: Handling) -> None:
         """Handle a group's traffic below and above its local limits in this way from now on."""
-        ...
 
     def hold_lease(self, until_ns: int) -> None:
         """Leased limits hold until then; there is no lease before the first call."""
-        ...
 
     def remove_limits(self, group: str) -> None:
         """Enforce nothing for this group any more."""
-        ...
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Count every topic against the groups of these attachments from now on."""
-        ...
 
     def when_in_force(self, then: Callable[[], None]) -> None:
         """Call when all that was told so far is in force, in the order of these calls.
 
         It is called at once where that is so already, and never when the gate is lost before.
         """
-        ...
 
     def watch_traffic(self, resumed: Callable[[], None]) -> None:
         """Call when something passes or waits again, soon after it does.
 
         That is once after every `collect` that had nothing to tell but who takes part.
         """
-        ...
 
     async def collect(self) -> tuple[Traffic, ...]:
         """Return the traffic counted since the last call.
@@ -69,8 +62,6 @@ class TrafficGate(Protocol):
         Raises:
             GateGone: it cannot be asked any more.
         """
-        ...
 
     async def drain(self, timeout_s: float) -> None:
         """Accept nothing new and return when what is under way is answered, or at the timeout."""
-        ...

@@ -28,11 +28,9 @@ class Membership(Protocol):
 
     def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
         """Call the listener with every change of the connection's state."""
-        ...
 
     def watch_members(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
         """Call the listener with all members, sorted by broker, now and after every change."""
-        ...
 
     async def join(self, broker: str, api_address: str, report_key: bytes = b"") -> int:
         """Register a broker until its session ends; return its incarnation.
@@ -45,11 +43,9 @@ class Membership(Protocol):
         Raises:
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def leave(self) -> None:
         """Deregister at once, if registered. Raises StoreUnreachable."""
-        ...
 
     async def confirm(self) -> Confirmation:
         """Have a majority of the store confirm the session; what follows from it: core/escrow/lease.py.
@@ -57,4 +53,3 @@ class Membership(Protocol):
         Raises:
             StoreUnreachable: the store did not answer, or not over the connection that asked.
         """
-        ...

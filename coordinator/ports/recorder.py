@@ -50,24 +50,18 @@ class Recorder(Protocol):
 
     def report_sent(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
         """This sidecar published a report."""
-        ...
 
     def report_received(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
         """A report arrived from the bus, possibly an own one."""
-        ...
 
     def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
         """The local limits of a group came into force, for these reasons."""
-        ...
 
     def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:
         """Traffic of each namespace passed since the last call; counting begins with the first."""
-        ...
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """The core handled an event; the state is only read."""
-        ...
 
     def health(self) -> RecorderHealth:
         """Return the state of recording."""
-        ...

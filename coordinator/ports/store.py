@@ -70,7 +70,6 @@ class GroupStore(Protocol):
 
     def watch(self, listener: Callable[[Catalogue], None]) -> None:
         """Call the listener with the whole catalogue now and after every change."""
-        ...
 
     async def read_group(self, name: str) -> Versioned:
         """Read one group from the store itself, not from a cache.
@@ -79,7 +78,6 @@ class GroupStore(Protocol):
             NotFound: there is no such group.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def create_group(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
         """Create a group.
@@ -89,7 +87,6 @@ class GroupStore(Protocol):
             NotFound: there is no group of its parent's name.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def update_group(
         self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
@@ -101,7 +98,6 @@ class GroupStore(Protocol):
             VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def delete_group(
         self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
@@ -114,22 +110,22 @@ class GroupStore(Protocol):
             VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
-    async def attach_tenant(
+    async def attach(
         self,
-        tenant: str,
+        owner: TrafficOwner,
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
         by: Origin = ANONYMOUS,
     ) -> None:
-        """Attach a tenant, replacing an earlier attachment, if one is expected only that one.
+        """Attach an owner, replacing an earlier attachment, if one is expected only that one.
 
         What a super-user attached is his, also where a tenant's admin had attached it to the same group
         before. Where it was not written down who did (by an old release), it counts as his, too.
 
         Raises:
+            ValueError: the owner or the group cannot have this name.
             NotFound: there is no such group.
             NotAllowed: the author is a tenant's admin, and the group does not name that tenant.
             Unreadable: the author is one, and the group's definition cannot be understood.
@@ -137,63 +133,22 @@ class GroupStore(Protocol):
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
-    async def attach_namespace(
+    async def detach(
         self,
-        tenant: str,
-        namespace: str,
-        group: str,
+        owner: TrafficOwner,
         *,
         expected: str | Anything | None = ANYTHING,
         by: Origin = ANONYMOUS,
     ) -> None:
-        """Attach a namespace, replacing an earlier attachment; raises as attach_tenant."""
-        ...
-
-    async def detach_tenant(
-        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
-    ) -> None:
-        """Detach a tenant; not attached is fine, unless something else is expected.
+        """Detach an owner; not attached is fine, unless something else is expected.
 
         Raises:
+            ValueError: the owner cannot have this name.
             Protected: a super-user attached it, and this is none.
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """
-        ...
-
-    async def detach_namespace(
-        self,
-        tenant: str,
-        namespace: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Detach a namespace; raises as detach_tenant."""
-        ...
-
-    async def attach_owner(
-        self,
-        owner: TrafficOwner,
-        group: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Attach another owner, replacing an earlier attachment; raises as attach_tenant."""
-        ...
-
-    async def detach_owner(
-        self,
-        owner: TrafficOwner,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Detach another owner; raises as detach_tenant."""
-        ...
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """The newest entries, newest first; with ``before`` only those with a smaller id.
@@ -201,7 +156,6 @@ class GroupStore(Protocol):
         Raises:
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def audit_entry(self, entry_id: int) -> AuditEntry:
         """One entry.
@@ -210,4 +164,3 @@ class GroupStore(Protocol):
             NotFound: there is none of this id, or none any more.
             StoreUnreachable: the store did not answer.
         """
-        ...

@@ -21,4 +21,3 @@ class Verifier(Protocol):
         Raises:
             TokenRefused: the token is not valid.
         """
-        ...

@@ -42,11 +42,9 @@ class TopicLimitStore(Protocol):
 
     def watch(self, listener: Callable[[TopicLimits], None]) -> None:
         """Call the listener with all limits now and after every change."""
-        ...
 
     def known(self) -> TopicLimits:
         """The last copy that arrived here; empty before the first."""
-        ...
 
     async def read(self, topic: TopicName) -> TopicLimit:
         """Read one topic's limits from the store itself, not from a cache.
@@ -56,7 +54,6 @@ class TopicLimitStore(Protocol):
             Unreadable: it has, but this release cannot understand them.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def write(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> TopicLimit:
         """Replace a topic's limits if they still have this version; create them if that is None.
@@ -68,7 +65,6 @@ class TopicLimitStore(Protocol):
             StoreUnreachable: the store did not answer.
             ValueError: no reader could understand them, or that is no name of a topic with limits.
         """
-        ...
 
     async def remove(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> None:
         """Remove a topic's limits if they still have this version.
@@ -78,4 +74,3 @@ class TopicLimitStore(Protocol):
             VersionConflict: they have another version.
             StoreUnreachable: the store did not answer.
         """
-        ...

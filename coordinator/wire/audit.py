@@ -27,7 +27,7 @@ from coordinator.wire.documents import (
 )
 from coordinator.wire.owner_names import owner_in_subject
 
-_SUBJECTS = ("groups", "tenants", "namespaces", "topics", *(kind.value for kind in OwnerKind))
+_SUBJECTS = ("groups", "topics", *(kind.value for kind in OwnerKind))
 
 State = ResourceGroup | Rates | str | None
 

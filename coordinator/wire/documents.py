@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS, fault_of_fractions
+from coordinator.core.answer import UNLIMITED, exact_to_wire, from_wire
 from coordinator.core.demand.observing import ENFORCE, ENFORCEMENTS
 from coordinator.core.escrow.books import NOTHING, TOTAL, total
 from coordinator.core.handling import MAX_BURST_SECONDS, MAX_HOLD_MILLIS, ON_LIMIT
@@ -42,7 +43,7 @@ from coordinator.core.model import (
     Unit,
 )
 from coordinator.core.owners import validate_tenants
-from coordinator.core.rates import number_of, rate_of
+from coordinator.core.rates import rate_of
 from coordinator.core.topics import SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
@@ -59,7 +60,6 @@ OWNER_SCHEMA = 2
 MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
 
-_UNLIMITED = -1
 _LOCAL_NAME_MAX = 255
 _KEY = re.compile(r"([0-9a-f]{64})?")
 _NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
@@ -419,7 +419,7 @@ def _parts(values: object) -> Parts:
 
 
 def _rates_fields(rates: AnyRates) -> dict[str, Any]:
-    return {d.value: _UNLIMITED if (r := rates.of(d)) is None else number_of(r) for d in Dimension}
+    return {d.value: exact_to_wire(rates.of(d)) for d in Dimension}
 
 
 def _rates(fields: dict[str, Any]) -> Rates:
@@ -440,8 +440,7 @@ def _limit(fields: dict[str, Any], dimension: Dimension) -> Rate | None:
 
 
 def _rate(fields: dict[str, Any], key: str) -> int | None:
-    rate = _whole(fields, key, _UNLIMITED, _UNLIMITED, MAX_RATE)
-    return None if rate == _UNLIMITED else rate
+    return from_wire(_whole(fields, key, UNLIMITED, UNLIMITED, MAX_RATE))
 
 
 def _whole(fields: dict[str, Any], key: str, default: int, least: int, most: int) -> int:

@@ -23,7 +23,7 @@ _EMPTY: Final = "="
 _ESCAPED: Final = re.compile(rb"=([0-9A-F]{2})")
 _SPELT: Final = re.compile(r"(?:[A-Za-z0-9_.:-]|=[0-9A-F]{2})+")
 
-_PLACES: Final[Mapping[OwnerKind, str]] = {kind: f":{kind.value}:" for kind in OwnerKind}
+_PLACES: Final[Mapping[OwnerKind, str]] = {kind: f":{kind.value}:" for kind in OWNER_MAKERS}
 _KINDS: Final = {place: kind for kind, place in _PLACES.items()}
 
 
@@ -32,9 +32,9 @@ def place_of(kind: OwnerKind) -> str:
     return _PLACES[kind]
 
 
-def kind_at(place: str) -> OwnerKind | None:
-    """Return the kind of owners that have this place; None if it is a tenant's name."""
-    return _KINDS.get(place)
+def kind_at(place: str) -> OwnerKind:
+    """Return the kind of owners that have this place; below a tenant's name stand namespaces."""
+    return _KINDS.get(place, OwnerKind.NAMESPACE)
 
 
 def owner_node(owner: TrafficOwner) -> str:
@@ -69,13 +69,13 @@ def owner_of(kind: OwnerKind, node: str) -> TrafficOwner:
 
 
 def owner_in_subject(subject: str) -> TrafficOwner | None:
-    """Return the owner that a subject of the audit trail names; None if it is of another kind.
+    """Return the owner that a subject of the audit trail names; None if Pulsar knows its kind.
 
     Raises:
         DocumentError: no owner of this kind can have this name.
     """
     word, _, name = subject.partition("/")
-    kind = next((each for each in OwnerKind if each.value == word), None)
+    kind = next((each for each in OWNER_MAKERS if each.value == word), None)
     if kind is None:
         return None
     try:

@@ -85,21 +85,15 @@ class Senders:
 
     Args:
         broker: this broker.
-        topics: number of bus topics: each report comes once by each.
-        age_max_ms: a report that was sent longer ago is dropped; None drops none.
     """
 
-    def __init__(
-        self,
-        broker: str,
-        *,
-        topics: int = 1,
-        age_max_ms: int | None = None,
-    ) -> None:
+    def __init__(self, broker: str) -> None:
         self._broker = broker
-        #: These may be changed at any time.
-        self.topics = topics
-        self.age_max_ms = age_max_ms
+        # These may be changed at any time.
+        #: Number of bus topics: each report comes once by each.
+        self.topics = 1
+        #: A report that was sent longer ago is dropped; None drops none.
+        self.age_max_ms: int | None = None
         self._members: dict[str, Member] = {}
         self._streams: dict[str, _Stream] = {}
         #: The reports that this sidecar has sent itself; None before the first one.

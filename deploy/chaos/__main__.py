@@ -19,11 +19,11 @@ from types import FrameType
 
 from rich.console import Console
 
-from deploy import command_line
 from deploy.chaos import series
 from deploy.chaos.choices import Choice, chosen
 from deploy.chaos.environment import ClusterEnvironment
 from deploy.chaos.results import Results, table
+from deploy.local.errors import exit_code
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     directory: Path = options.state_dir.absolute()
     file: Path = options.results or directory / "results.jsonl"
-    return command_line.exit_code(lambda: _chaos(directory, Results(file)))
+    return exit_code(lambda: _chaos(directory, Results(file)))
 
 
 def _chaos(directory: Path, results: Results) -> int:

@@ -23,19 +23,15 @@ class Environment(Protocol):
 
     def prepare(self) -> None:
         """Have all servers ready; raises LocalClusterError if they cannot be started."""
-        ...
 
     def play(self, choice: Choice) -> RunVerdict:
         """Play a run; raises LocalClusterError if it comes to no verdict."""
-        ...
 
     def keep(self, choice: Choice) -> str:
         """Keep what the last run has left behind, and say where."""
-        ...
 
     def stop(self) -> None:
         """Stop the servers, if they run."""
-        ...
 
 
 def play(

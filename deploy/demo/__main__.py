@@ -35,7 +35,7 @@ from deploy.demo.sidecars import SidecarCluster, recorded_in
 from deploy.demo.stories import ChosenStory, JudgedRun, chosen_story
 from deploy.demo.system import System
 from deploy.local.addresses import LOOPBACK, LOOPBACKS
-from deploy.local.errors import WrongUseError
+from deploy.local.errors import WrongUseError, exit_code
 
 #: What ENFORCE can be, and who enforces then.
 _PATHS: Final[Mapping[str, type[System]]] = {"gate": SidecarCluster, "native": NativeSidecars}
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         chosen = Chosen(command_line.pulsar(), policy, options.host, keep, told.story, told.act_s)
         return _demo(console, kind, options.state_dir, chosen, told, peer=peer)
 
-    return command_line.exit_code(work)
+    return exit_code(work)
 
 
 def _demo(

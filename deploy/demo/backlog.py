@@ -12,14 +12,14 @@ object a line; ``at_s`` is seconds of CLOCK_MONOTONIC::
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import threading
-import time
 from typing import Any, Final
 
 import pulsar
+
+from deploy.demo.load import tell
 
 _SUBSCRIPTION: Final = "story"
 _MESSAGE: Final = bytes(100)
@@ -47,7 +47,7 @@ def fill(client: Any, topic: str, messages: int) -> None:
         producer.send_async(_MESSAGE, lambda *_: None)
     producer.flush()
     producer.close()
-    _tell("filled")
+    tell("filled")
 
 
 def drain(client: Any, topic: str, messages: int, stop: threading.Event) -> None:
@@ -61,7 +61,7 @@ def drain(client: Any, topic: str, messages: int, stop: threading.Event) -> None
             continue
         received.add(message.message_id().serialize())
         consumer.acknowledge(message)
-    _tell("drained", messages=len(received))
+    tell("drained", messages=len(received))
 
 
 def main() -> int:
@@ -86,10 +86,6 @@ def main() -> int:
     stop.wait()
     client.close()
     return 0
-
-
-def _tell(event: str, **numbers: float) -> None:
-    print(json.dumps({"event": event, "at_s": time.monotonic(), **numbers}), flush=True)
 
 
 if __name__ == "__main__":

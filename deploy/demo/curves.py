@@ -95,6 +95,14 @@ def total(by_broker: Mapping[str, Curve], start_s: float, length_s: float = 1.0)
     return sum(curve.rate(start_s, length_s) for curve in by_broker.values())
 
 
+def rate_of(
+    by_broker: Mapping[str, Curve], broker: str, start_s: float, length_s: float = 1.0
+) -> float:
+    """Return the messages per second of one broker in the window that starts here; 0 without a curve."""
+    curve = by_broker.get(broker)
+    return curve.rate(start_s, length_s) if curve else 0.0
+
+
 def _usable(ordered: Sequence[Sample]) -> list[Sample]:
     usable: list[Sample] = []
     for sample in ordered:

@@ -43,7 +43,7 @@ from math import inf
 from statistics import fmean
 
 from coordinator.core.allocation.laws import Claim, max_min
-from deploy.demo.curves import Curve, curves, total
+from deploy.demo.curves import Curve, curves, rate_of, total
 from deploy.demo.dispatch_figures import DispatchFigures, dispatch_figures
 from deploy.demo.recording import Act, DemoRecording, LimitChange, Wait
 from deploy.demo.shares import WINDOW_S, jain, median_from
@@ -150,7 +150,8 @@ def _distance(
 
     def distance(start_s: float) -> float:
         off = (
-            abs(_rate(by_broker, name, start_s, length_s) - share) for name, share in shares.items()
+            abs(rate_of(by_broker, name, start_s, length_s) - share)
+            for name, share in shares.items()
         )
         return max(off) * len(shares) / act.limit
 
@@ -228,7 +229,7 @@ def _act_figures(
     last_s = min(next_s + WINDOW_S, recording.acts[-1].ended_s)
     mean, error = _mean_and_error(by_broker, [act])
     shares = [
-        _steady(by_broker, act, partial(_rate, by_broker, broker)) / share
+        _steady(by_broker, act, partial(rate_of, by_broker, broker)) / share
         for broker, share in fair_shares(act.limit, act.demands).items()
     ]
     settle_s = settle(by_broker, act, round_s)
@@ -286,13 +287,6 @@ def _mean_and_error(by_broker: Mapping[str, Curve], acts: Sequence[Act]) -> tupl
     rates = [_steady(by_broker, act, partial(total, by_broker)) for act in acts]
     wanted = [sum(fair_shares(act.limit, act.demands).values()) for act in acts]
     return fmean(rates), sum(rates) / sum(wanted) - 1
-
-
-def _rate(
-    by_broker: Mapping[str, Curve], broker: str, start_s: float, length_s: float = WINDOW_S
-) -> float:
-    curve = by_broker.get(broker)
-    return curve.rate(start_s, length_s) if curve else 0.0
 
 
 def _window_starts(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deploy.demo.counters import CounterSampler
-from deploy.demo.curves import Curve, curves, total
+from deploy.demo.curves import Curve, curves, rate_of, total
 from deploy.demo.figures import fair_shares, peak, settle
 from deploy.demo.recording import Act
 from deploy.demo.shares import WINDOW_S
@@ -76,7 +76,7 @@ class FrameMaker:
                 state=status.state,
                 demand=demands.get(name, 0),
                 limit=status.limit,
-                admitted=_rate(by_broker, name, until_s - WINDOW_S),
+                admitted=rate_of(by_broker, name, until_s - WINDOW_S),
                 fair=fair.get(name),
                 history=_history(by_broker, name, until_s),
             )
@@ -132,11 +132,6 @@ def _settled(
     return f"settled {settled_s:.1f} s after: {stage.title}"
 
 
-def _rate(by_broker: Mapping[str, Curve], broker: str, start_s: float) -> float:
-    curve = by_broker.get(broker)
-    return curve.rate(start_s, WINDOW_S) if curve else 0.0
-
-
 def _history(by_broker: Mapping[str, Curve], broker: str, until_s: float) -> tuple[float, ...]:
     starts: Sequence[float] = [until_s - n * WINDOW_S for n in range(HISTORY_S, 0, -1)]
-    return tuple(_rate(by_broker, broker, start_s) for start_s in starts)
+    return tuple(rate_of(by_broker, broker, start_s) for start_s in starts)

@@ -101,23 +101,24 @@ def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
         block_if_queue_full=True,
         max_pending_messages=_PENDING_MESSAGES,
     )
-    _tell("connected")
+    tell("connected")
     tally = SendOutcomes()
     # A send waits for as long as the queue is full, and a waiting main thread would hear no signal.
     sender = threading.Thread(target=offer, args=(producer, rate, tally, stop), daemon=True)
     sender.start()
     while sender.is_alive() and not stop.wait(1.0):
         receipts, failed, latency_s = tally.take()
-        _tell("receipts", receipts=receipts, failed=failed, latency_s=round(latency_s, 6))
+        tell("receipts", receipts=receipts, failed=failed, latency_s=round(latency_s, 6))
     if not stop.is_set():
         raise RuntimeError("sending stopped by itself")
-    _tell("ended")
+    tell("ended")
     # The client's own ways to end wait, ten seconds and more, for messages that a limit holds. They
     # are of no use, and the broker sees the connection close at once.
     os._exit(0)
 
 
-def _tell(event: str, **numbers: float) -> None:
+def tell(event: str, **numbers: float) -> None:
+    """Tell the demo of an event: a line of JSON with the time."""
     print(json.dumps({"event": event, "at_s": time.monotonic(), **numbers}), flush=True)
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from coordinator.adapters.pulsar.native_topic import TOPIC
 from deploy.demo.sidecars import SidecarCluster
-from deploy.demo.system import GROUP, SENT_GROUP, TENANT
+from deploy.demo.system import GROUP, SENT_GROUP, TENANT, System
 from deploy.demo.targets import NATIVE
 from deploy.local import rest
 from deploy.local.waiting import wait_until
@@ -27,11 +27,8 @@ class NativeSidecars(SidecarCluster):
     targets = NATIVE
     settings: ClassVar[Mapping[str, object]] = {"enforcement_path": "native"}
 
-    @property
-    def client_url(self) -> str:
-        """The brokers themselves."""
-        addresses = (broker.service_address for broker in self.brokers.values())
-        return f"pulsar://{','.join(addresses)}"
+    #: The brokers themselves.
+    client_url = System.client_url
 
     def set_up(self, limit: int) -> dict[str, str]:
         """Wait as well until Pulsar has the group and the namespace is attached to it."""

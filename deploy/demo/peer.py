@@ -22,12 +22,6 @@ class PulsarGroups(System):
         """The brokers' admin REST."""
         return " ".join(broker.web_url for broker in self.brokers.values())
 
-    @property
-    def client_url(self) -> str:
-        """The brokers themselves."""
-        addresses = (broker.service_address for broker in self.brokers.values())
-        return f"pulsar://{','.join(addresses)}"
-
     def set_up(self, limit: int) -> dict[str, str]:
         """Create group and topics, and attach the namespace."""
         self.set_limit(limit)

@@ -93,9 +93,10 @@ class System(ABC):
         """Where to look while it runs, for people."""
 
     @property
-    @abstractmethod
     def client_url(self) -> str:
-        """The service URL for clients."""
+        """The service URL for clients: the brokers themselves."""
+        addresses = (broker.service_address for broker in self.brokers.values())
+        return f"pulsar://{','.join(addresses)}"
 
     @abstractmethod
     def set_up(self, limit: int) -> dict[str, str]:

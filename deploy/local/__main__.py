@@ -19,7 +19,7 @@ from typing import Any
 from deploy.local import jars
 from deploy.local.addresses import LOOPBACKS
 from deploy.local.cluster import Cluster, default_state_dir
-from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
+from deploy.local.errors import exit_code
 from deploy.local.layout import ClusterOptions
 from deploy.local.requirements import find_java
 from deploy.local.state import ClusterState, Server
@@ -30,18 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # SIGTERM as an exception, so that an `up` that is stopped half-way stops what it has started.
     signal.signal(signal.SIGTERM, _raise_interrupt)
-    try:
-        code: int = options.run(options)
-    except (WrongUseError, MissingProgramError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except LocalClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        return 1
-    return code
+    return exit_code(lambda: options.run(options), interrupted="interrupted")
 
 
 def _up(options: argparse.Namespace) -> int:

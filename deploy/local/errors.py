@@ -1,11 +1,14 @@
 """The launcher's errors, split by the reaction of their catcher.
 
 `MissingProgramError` is for the person who prepares the machine, `WrongUseError` for the author of
-the command; everything else is a cluster that did not do as told. The command line turns the first two
+the command; everything else is a cluster that did not do as told. The command lines turn the first two
 into exit code 2 and the rest into 1.
 """
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Callable
 
 
 class LocalClusterError(Exception):
@@ -33,3 +36,26 @@ class AdminRestError(LocalClusterError):
         super().__init__(f"{method} {url} answered {status}: {body}")
         self.status = status
         self.body = body
+
+
+def exit_code(
+    work: Callable[[], int],
+    interrupted: str = "interrupted; everything that was started is stopped",
+) -> int:
+    """Do a command's work and return its exit code; a failure is told on standard error.
+
+    Args:
+        work: returns the exit code, or raises.
+        interrupted: what is told after Ctrl-C.
+    """
+    try:
+        return work()
+    except (WrongUseError, MissingProgramError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except LocalClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"error: {interrupted}", file=sys.stderr)
+        return 1

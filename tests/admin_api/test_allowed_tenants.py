@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from coordinator.core.owners import ALLOWED_TENANTS_MAX
+from coordinator.core.owners import ALLOWED_TENANTS_MAX, uses_of
 from tests.admin_api.keys import access, token
 from tests.admin_api.relay.test_relay import Broker
 from tests.admin_api.world import World
@@ -66,7 +66,7 @@ async def test_a_group_that_does_not_allow_the_tenant_is_closed_to_its_admin(
             "may attach to it, or add public to its allowedTenants"
         )
     assert not broker.asked
-    assert world.views.shown.attachments.uses_of("theirs") == ()
+    assert uses_of(world.views.shown.attachments, "theirs") == ()
     assert (await root.get("/quota/v1/audit")).json() == before
 
 
@@ -77,7 +77,7 @@ async def test_a_super_user_opens_it(
     """For that tenant, by naming it beside the others."""
     await root.put(GROUP, json={"allowedTenants": ["bank", "public", "shop"]})
     assert (await alice.put(path, json=body)).status_code == 204
-    assert len(world.views.shown.attachments.uses_of("theirs")) == 1
+    assert len(uses_of(world.views.shown.attachments, "theirs")) == 1
 
 
 async def test_a_group_that_names_no_tenant_is_for_super_users(
@@ -101,7 +101,7 @@ async def test_what_is_attached_stays_when_the_group_is_closed(
     await root.put(GROUP, json={"allowedTenants": ["public"]})
     assert (await alice.post(f"{path}/theirs")).status_code == 204
     await root.put(GROUP, json={"allowedTenants": []})
-    assert world.views.shown.attachments.uses_of("theirs") == ("public/default",)
+    assert uses_of(world.views.shown.attachments, "theirs") == ("public/default",)
     assert (await alice.post(f"{path}/theirs")).status_code == 403
     assert (await alice.delete(path)).status_code == 204
 

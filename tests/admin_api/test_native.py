@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from coordinator.native.engine.views import NativeState
 from tests.admin_api.world import World
 from tests.native.engine.test_views import state
 
 GROUPS = "/admin/v2/resourcegroups"
-
-
-@dataclass
-class Steering:
-    """Native enforcement that says what it is told to."""
-
-    said: NativeState
-
-    def state(self) -> NativeState:
-        """It."""
-        return self.said
 
 
 async def test_strict_is_refused_with_the_reason() -> None:
@@ -54,7 +40,7 @@ async def test_a_tree_is_made_as_with_gates() -> None:
 async def test_who_holds_a_limit_is_said_everywhere() -> None:
     """Explain and certificate say it for a group, health for the broker."""
     world = World()
-    async with world.client(enforcement_path="native", native=Steering(state())) as client:
+    async with world.client(enforcement_path="native", native_state=state) as client:
         await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 3_000})
         world.throttle_orders()
         explained = (await client.get("/quota/v1/explain/orders")).json()

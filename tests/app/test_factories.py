@@ -69,7 +69,7 @@ async def test_bus_topics_are_compared_in_a_row_of_their_own() -> None:
     config = replace(NOWHERE, bus_topics=(bus,), reconcile_seconds=2.0)
     site = Site(topics=(bus, RESOURCE_USAGE_TOPIC, "persistent://ops/bus/other"))
     async with factories.of_broker(MetricsCounters, config, passed_only=True):
-        reconciler = factories.reconciler(config, site, site.passed_totals, site.clock, None)
+        reconciler = factories.reconciler(config, site.read, site.passed_totals, site.clock, None)
     for _ in range(3):
         await reconciler.read()
         site.published += 400

@@ -16,6 +16,7 @@ from coordinator.core.events import Event, Tick, TrafficCounted, UsageReportRece
 from coordinator.core.instructions import Instruction
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, EscrowRecord, Rates, ResourceGroup, UsageReport
+from coordinator.core.owners import namespace_owner
 from coordinator.core.state import CoordinatorState
 from coordinator.core.topics import TopicName
 from coordinator.core.traffic import NamespaceTraffic
@@ -107,7 +108,7 @@ async def test_limits_are_set_before_attachments() -> None:
     """A namespace that is attached to a new group finds its limits in force."""
     world = World()
     await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
-    await world.store.attach_namespace("public", "default", "orders")
+    await world.store.attach(namespace_owner("public", "default"), "orders")
     async with world.sidecar("b1") as sidecar:
         assert sidecar.gate.told[:2] == ["limits", "attachments"]
         assert sidecar.gate.attachments.groups_of("public", "default") == ("orders",)

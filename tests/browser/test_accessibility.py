@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
+from coordinator.core.owners import namespace_owner
 from tests.admin_api.keys import access
 from tests.browser.test_backlog_page import evicted
 from tests.browser.test_dashboard import opened, orders
@@ -54,7 +55,7 @@ async def test_every_page_is_accessible(
     world.backlogs = await evicted()
     await metered(world, monkeypatch)
     await world.limit("orders", publish_messages=3_000)
-    await world.store.attach_namespace("acme", "orders", "orders")
+    await world.store.attach(namespace_owner("acme", "orders"), "orders")
     world.join("broker-2", {"orders": None})
     found: list[str] = []
     async with world.running():

@@ -15,6 +15,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Route, expect
 
 from admin_api.requests.access import Access
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import namespace_owner
 from tests.admin_api.keys import access, token
 from tests.browser.world import DashboardWorld
 
@@ -101,7 +102,7 @@ async def orders(rules: Access | None = None) -> AsyncIterator[DashboardWorld]:
     world = DashboardWorld()
     await world.limit("orders", publish_messages=3_000)
     await world.limit("bills", publish_messages=1_000)
-    await world.store.attach_namespace("acme", "orders", "orders")
+    await world.store.attach(namespace_owner("acme", "orders"), "orders")
     for broker in ("broker-2", "broker-3"):
         world.join(broker, {"orders": None, "bills": 100})
     async with world.running(rules):

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 from coordinator.native.engine.conditions import NativeCondition
-from tests.admin_api.test_native import Steering
 from tests.admin_api.world import World, app_of
 from tests.cli.conftest import InProcess, Run
 from tests.native.engine.test_views import state
@@ -17,7 +16,7 @@ NO_TOPIC = NativeCondition("topic", "entries cannot be written: gone", "let it p
 def steered(world: World) -> InProcess:
     """A sidecar that steers its broker's limiter, and cannot write at this moment."""
     said = replace(state(), conditions=(NO_TOPIC,), limited_topics=1)
-    world.app = app_of(replace(world.backend, native=Steering(said)))
+    world.app = app_of(replace(world.backend, native_state=lambda: said))
     return InProcess(world)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.model import Rates
+from coordinator.core.owners import namespace_owner, tenant_owner
 from coordinator.ports import (
     AUDIT_LENGTH,
     GroupStore,
@@ -17,7 +18,7 @@ from coordinator.ports import (
     VersionConflict,
     share_of,
 )
-from tests.contract.stores import GOLD
+from tests.contract.stores import ACME, GOLD, ORDERS
 
 
 async def test_every_change_leaves_one_audit_entry(store: GroupStore) -> None:
@@ -26,16 +27,16 @@ async def test_every_change_leaves_one_audit_entry(store: GroupStore) -> None:
     created = await store.create_group(GOLD, by=by)
     changed = replace(GOLD, limits=Rates())
     await store.update_group(changed, created.version, by=Origin("bob", undoes=0))
-    await store.attach_tenant("acme", "gold")
-    await store.attach_tenant("acme", "gold")
-    await store.attach_namespace("acme", "orders", "gold")
+    await store.attach(ACME, "gold")
+    await store.attach(ACME, "gold")
+    await store.attach(ORDERS, "gold")
     with pytest.raises(InUse):
         await store.delete_group("gold")
     with pytest.raises(VersionConflict):
         await store.update_group(GOLD, created.version)
-    await store.detach_namespace("acme", "orders")
-    await store.detach_tenant("acme")
-    await store.detach_tenant("acme")
+    await store.detach(ORDERS)
+    await store.detach(ACME)
+    await store.detach(ACME)
     await store.delete_group("gold")
 
     entries = await store.audit_entries(100)
@@ -75,11 +76,11 @@ async def test_the_audit_trail_is_read_in_pages(store: GroupStore) -> None:
 async def test_a_tenants_admin_pushes_out_entries_of_his_tenant_alone(store: GroupStore) -> None:
     """Its share of the newest is kept; each is found by its id."""
     await store.create_group(replace(GOLD, allowed_tenants=("acme", "bank")))
-    await store.attach_tenant("bank", "gold", by=Origin("bob", tenant="bank"))
+    await store.attach(tenant_owner("bank"), "gold", by=Origin("bob", tenant="bank"))
     alice, share = Origin("alice", tenant="acme"), share_of(AUDIT_LENGTH)
     for number in range(share // 2 + 20):
-        await store.attach_namespace("acme", f"n{number}", "gold", by=alice)
-        await store.detach_namespace("acme", f"n{number}", by=alice)
+        await store.attach(namespace_owner("acme", f"n{number}"), "gold", by=alice)
+        await store.detach(namespace_owner("acme", f"n{number}"), by=alice)
 
     entries = await store.audit_entries(2 * AUDIT_LENGTH)
 

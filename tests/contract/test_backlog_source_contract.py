@@ -41,23 +41,18 @@ class Bench(Protocol):
     @property
     def source(self) -> BacklogSource:
         """Return the source under test."""
-        ...
 
     def publish(self, count: int) -> list[int]:
         """Publish and return a time just before each, in ms."""
-        ...
 
     def subscribe(self, name: str) -> None:
         """A subscription that begins at the first message."""
-        ...
 
     def acknowledge(self, name: str, count: int) -> None:
         """Acknowledge the next messages."""
-        ...
 
     def set_quota(self, quota: BacklogQuota) -> None:
         """Give the topic's namespace a quota."""
-        ...
 
 
 @dataclass

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from coordinator.ports import Catalogue, GroupStore
 from tests.contract.listening import Heard
-from tests.contract.stores import GOLD, OpenStore
+from tests.contract.stores import ACME, GOLD, ORDERS, OpenStore
 
 
 async def test_a_watcher_hears_the_whole_catalogue_at_once_and_after_every_change(
@@ -14,7 +14,7 @@ async def test_a_watcher_hears_the_whole_catalogue_at_once_and_after_every_chang
 ) -> None:
     """Every kind of change, one after the other."""
     created = await store.create_group(GOLD)
-    await store.attach_tenant("acme", "gold")
+    await store.attach(ACME, "gold")
     heard: Heard[Catalogue] = Heard()
     store.watch(heard)
     await heard.until(
@@ -22,11 +22,11 @@ async def test_a_watcher_hears_the_whole_catalogue_at_once_and_after_every_chang
     )
     updated = await store.update_group(GOLD, created.version)
     await heard.until(lambda c: c.groups["gold"] == updated)
-    await store.attach_namespace("acme", "orders", "gold")
+    await store.attach(ORDERS, "gold")
     await heard.until(lambda c: c.attachments.namespaces == {"acme/orders": "gold"})
-    await store.detach_tenant("acme")
+    await store.detach(ACME)
     await heard.until(lambda c: not c.attachments.tenants)
-    await store.detach_namespace("acme", "orders")
+    await store.detach(ORDERS)
     await heard.until(lambda c: not c.attachments.namespaces)
     await store.delete_group("gold")
     last = await heard.until(lambda c: not c.groups)

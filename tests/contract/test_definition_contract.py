@@ -11,8 +11,9 @@ from functools import partial
 import pytest
 
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import namespace_owner, tenant_owner
 from coordinator.ports import AlreadyExists, GroupStore, InUse, NotFound, VersionConflict
-from tests.contract.stores import GOLD, OpenStore
+from tests.contract.stores import ACME, GOLD, OpenStore
 
 
 async def test_a_created_group_reads_back_as_it_was_written(store: GroupStore) -> None:
@@ -149,9 +150,9 @@ async def test_a_name_that_is_none_is_refused_before_anything_happens(
         partial(store.create_group, replace(GOLD, name=name)),
         partial(store.read_group, name),
         partial(store.delete_group, name),
-        partial(store.attach_tenant, name, "gold"),
-        partial(store.attach_namespace, "acme", name, "gold"),
-        partial(store.attach_tenant, "acme", name),
+        partial(store.attach, tenant_owner(name), "gold"),
+        partial(store.attach, namespace_owner("acme", name), "gold"),
+        partial(store.attach, ACME, name),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="is not a name"):

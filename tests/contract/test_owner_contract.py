@@ -8,7 +8,13 @@ import pytest
 
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
-from coordinator.core.owners import cluster_owner, role_owner, subscription_owner
+from coordinator.core.owners import (
+    cluster_owner,
+    namespace_owner,
+    role_owner,
+    subscription_owner,
+    uses_of,
+)
 from coordinator.ports import (
     Catalogue,
     GroupStore,
@@ -31,9 +37,9 @@ async def test_roles_patterns_and_the_default_are_attached_and_told(store: Group
     await store.create_group(GOLD)
     await store.create_group(SILVER)
     for owner in (ALICE, TEAM, OTHERS, ODD):
-        await store.attach_owner(owner, "gold", expected=None)
-    await store.attach_owner(TEAM, "silver", expected="gold")
-    await store.detach_owner(OTHERS)
+        await store.attach(owner, "gold", expected=None)
+    await store.attach(TEAM, "silver", expected="gold")
+    await store.detach(OTHERS)
     heard: Heard[Catalogue] = Heard()
     store.watch(heard)
     wanted = {"alice": "gold", "team-*": "silver", ODD.name: "gold"}
@@ -52,7 +58,7 @@ async def test_subscriptions_and_remote_clusters_are_kept_apart_from_roles(
     """This holds for the same name, too."""
     await store.create_group(GOLD)
     for owner in (AUDIT, WEST, role_owner("west")):
-        await store.attach_owner(owner, "gold", expected=None)
+        await store.attach(owner, "gold", expected=None)
     heard: Heard[Catalogue] = Heard()
     store.watch(heard)
     catalogue = await heard.until(lambda c: bool(c.attachments.roles))
@@ -60,16 +66,16 @@ async def test_subscriptions_and_remote_clusters_are_kept_apart_from_roles(
     assert catalogue.attachments.roles == {"west": "gold"}
     subscription = "persistent/acme/orders/new/audit log"
     assert catalogue.attachments.subscriptions == {subscription: "gold"}
-    assert catalogue.attachments.uses_of("gold") == (
+    assert uses_of(catalogue.attachments, "gold") == (
         "replication with west",
         "role west",
         f"subscription {subscription}",
     )
     for owner in (role_owner("west"), AUDIT):
-        await store.detach_owner(owner)
+        await store.detach(owner)
     with pytest.raises(InUse):
         await store.delete_group("gold")
-    await store.detach_owner(WEST)
+    await store.detach(WEST)
     await store.delete_group("gold")
     assert (await store.audit_entries(2))[1].subject == "clusters/west"
 
@@ -77,15 +83,15 @@ async def test_subscriptions_and_remote_clusters_are_kept_apart_from_roles(
 async def test_a_group_with_a_role_cannot_be_deleted(store: GroupStore) -> None:
     """A role's attachment to a missing group is refused, and the earlier one stays."""
     await store.create_group(GOLD)
-    await store.attach_owner(OTHERS, "gold")
+    await store.attach(OTHERS, "gold")
     with pytest.raises(NotFound):
-        await store.attach_owner(OTHERS, "silver")
+        await store.attach(OTHERS, "silver")
     with pytest.raises(InUse):
         await store.delete_group("gold")
     with pytest.raises(VersionConflict):
-        await store.detach_owner(OTHERS, expected=None)
-    await store.detach_owner(OTHERS, expected="gold")
-    await store.detach_owner(OTHERS)
+        await store.detach(OTHERS, expected=None)
+    await store.detach(OTHERS, expected="gold")
+    await store.detach(OTHERS)
     await store.delete_group("gold")
 
 
@@ -94,11 +100,11 @@ async def test_the_attachment_of_a_role_is_in_the_trail(store: GroupStore) -> No
     await store.create_group(GOLD)
     root = Origin("root")
     for _ in range(2):
-        await store.attach_owner(ODD, "gold", by=root)
+        await store.attach(ODD, "gold", by=root)
     with pytest.raises(Protected):
-        await store.detach_owner(ODD, by=Origin("eve", tenant="public"))
-    await store.attach_owner(OTHERS, "gold", by=root)
-    await store.detach_owner(ODD, by=root)
+        await store.detach(ODD, by=Origin("eve", tenant="public"))
+    await store.attach(OTHERS, "gold", by=root)
+    await store.detach(ODD, by=root)
     entries = await store.audit_entries(3)
     assert [(entry.subject, entry.before, entry.after) for entry in entries] == [
         (ODD.subject, "gold", None),
@@ -112,12 +118,12 @@ async def test_a_group_is_deleted_or_gets_the_role_never_both(open_store: OpenSt
     stores = [await open_store() for _ in range(2)]
     for _ in range(10):
         await stores[0].create_group(GOLD)
-        calls = [stores[0].delete_group("gold"), stores[1].attach_owner(TEAM, "gold")]
+        calls = [stores[0].delete_group("gold"), stores[1].attach(TEAM, "gold")]
         deleted, attached = await asyncio.gather(*calls, return_exceptions=True)
         assert (deleted is None) != (attached is None)
         assert isinstance(deleted if attached is None else attached, InUse | NotFound)
         if attached is None:
-            await stores[0].detach_owner(TEAM)
+            await stores[0].detach(TEAM)
             await stores[0].delete_group("gold")
 
 
@@ -132,7 +138,7 @@ async def test_what_stands_among_the_roles_and_is_none_is_a_fault_of_its_own(
     store.watch(heard)
     async with running(session, store):
         await store.create_group(GOLD)
-        await store.attach_owner(TEAM, "gold")
+        await store.attach(TEAM, "gold")
         path = session.path("attachments", "namespaces", ":roles:", "=2A")
         await _create(session, path, b'{"group":"gold","schema":2}')
         catalogue = await heard.until(lambda c: bool(c.faults) and bool(c.attachments.roles))
@@ -141,7 +147,7 @@ async def test_what_stands_among_the_roles_and_is_none_is_a_fault_of_its_own(
         await session.call(lambda client: client.delete_async(path))
         await heard.until(lambda c: not c.faults)
         with pytest.raises(ValueError, match=":roles: is no tenant"):
-            await store.attach_namespace(":roles:", "alice", "gold")
+            await store.attach(namespace_owner(":roles:", "alice"), "gold")
 
 
 async def _create(session: ZooKeeperSession, path: str, data: bytes) -> None:

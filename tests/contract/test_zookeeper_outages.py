@@ -20,6 +20,7 @@ from coordinator.ports import Catalogue, NotFound, StoreUnreachable, Unreadable,
 from tests.contract.listening import Heard, eventually
 from tests.contract.own_zookeeper import OwnZooKeeper
 from tests.contract.sessions import PATIENT_S, an_operator, running
+from tests.contract.stores import ACME, ORDERS
 
 pytestmark = pytest.mark.cluster
 
@@ -90,8 +91,8 @@ async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
             lambda: sidecar.store.create_group(GOLD),
             lambda: sidecar.store.update_group(GOLD, 0),
             lambda: sidecar.store.delete_group("gold"),
-            lambda: sidecar.store.attach_tenant("acme", "gold"),
-            lambda: sidecar.store.detach_namespace("acme", "orders"),
+            lambda: sidecar.store.attach(ACME, "gold"),
+            lambda: sidecar.store.detach(ORDERS),
             lambda: sidecar.membership.join("broker-1", ""),
             sidecar.membership.leave,
             sidecar.membership.confirm,
@@ -170,7 +171,7 @@ async def test_changes_made_while_away_are_heard_on_return(own_zookeeper: OwnZoo
     async with a_sidecar(own_zookeeper.hosts) as sidecar, an_operator(own_zookeeper.hosts) as shell:
         created = await sidecar.store.create_group(GOLD)
         await sidecar.store.create_group(replace(GOLD, name="silver"))
-        await sidecar.store.attach_tenant("acme", "gold")
+        await sidecar.store.attach(ACME, "gold")
         await sidecar.catalogues.until(lambda c: bool(c.attachments.tenants))
         # Only the sidecar is cut off: its client is told to drop what it connects to.
         connection = sidecar.session._client._connection
@@ -264,7 +265,7 @@ async def test_an_unreadable_entry_keeps_its_last_definition_and_disturbs_nothin
     """This holds for any bytes; readable bytes repair it."""
     async with a_sidecar(own_zookeeper.hosts) as sidecar, an_operator(own_zookeeper.hosts) as shell:
         good = await sidecar.store.create_group(GOLD)
-        await sidecar.store.attach_tenant("acme", "gold")
+        await sidecar.store.attach(ACME, "gold")
         await sidecar.catalogues.until(lambda c: bool(c.attachments.tenants))
         group_path = "/pulsar-quota/groups/gold"
         tenant_path = "/pulsar-quota/attachments/tenants/acme"
@@ -311,8 +312,8 @@ async def test_an_unreadable_group_can_be_attached_to_and_deleted(
     async with a_sidecar(own_zookeeper.hosts) as sidecar, an_operator(own_zookeeper.hosts) as shell:
         await sidecar.store.create_group(GOLD)
         await asyncio.to_thread(shell.set, "/pulsar-quota/groups/gold", b"nonsense")
-        await sidecar.store.attach_tenant("acme", "gold")
-        await sidecar.store.detach_tenant("acme")
+        await sidecar.store.attach(ACME, "gold")
+        await sidecar.store.detach(ACME)
         await sidecar.store.delete_group("gold")
         last = await sidecar.catalogues.until(lambda c: not c.groups and not c.faults)
         assert last == Catalogue()
@@ -326,11 +327,11 @@ async def test_an_unreadable_attachment_can_be_replaced_and_frees_its_group(
         await sidecar.store.create_group(GOLD)
         await sidecar.store.create_group(replace(GOLD, name="silver"))
         repairs: list[Callable[[], Awaitable[None]]] = [
-            lambda: sidecar.store.attach_tenant("acme", "silver"),
-            lambda: sidecar.store.detach_tenant("acme"),
+            lambda: sidecar.store.attach(ACME, "silver"),
+            lambda: sidecar.store.detach(ACME),
         ]
         for repair in repairs:
-            await sidecar.store.attach_tenant("acme", "gold")
+            await sidecar.store.attach(ACME, "gold")
             await asyncio.to_thread(shell.set, "/pulsar-quota/attachments/tenants/acme", b"{")
             await repair()
             await sidecar.store.delete_group("gold")
@@ -342,7 +343,7 @@ async def test_directories_that_are_removed_come_back(own_zookeeper: OwnZooKeepe
     async with a_sidecar(own_zookeeper.hosts) as sidecar, an_operator(own_zookeeper.hosts) as shell:
         await sidecar.membership.join("broker-1", "")
         await sidecar.store.create_group(GOLD)
-        await sidecar.store.attach_namespace("acme", "orders", "gold")
+        await sidecar.store.attach(ORDERS, "gold")
         await sidecar.catalogues.until(lambda c: bool(c.attachments.namespaces))
         await sidecar.members.until(lambda m: len(m) == 1)
         for path in ("groups", "brokers", "attachments/tenants", "attachments/namespaces"):
@@ -351,7 +352,7 @@ async def test_directories_that_are_removed_come_back(own_zookeeper: OwnZooKeepe
         await sidecar.members.until(lambda m: m == ())
         await sidecar.membership.join("broker-1", "")
         await sidecar.store.create_group(GOLD)
-        await sidecar.store.attach_namespace("acme", "orders", "gold")
+        await sidecar.store.attach(ORDERS, "gold")
         await sidecar.catalogues.until(lambda c: bool(c.attachments.namespaces))
         await sidecar.members.until(lambda m: len(m) == 1)
 

@@ -18,6 +18,7 @@ from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.owners import namespace_owner
 from coordinator.ports import PortError
 from tests.contract.own_zookeeper import OwnZooKeeper
 from tests.contract.sessions import patient, running
@@ -93,7 +94,7 @@ async def test_only_sidecars_read_change_or_delete_their_entries(
     """Groups and members are protected at every level; sidecars with the same credentials get in."""
     async with store_of(own_zookeeper.hosts, OURS) as store:
         await store.create_group(ORDERS)
-        await store.attach_namespace("shop", "orders", "orders")
+        await store.attach(namespace_owner("shop", "orders"), "orders")
         refused = await asyncio.to_thread(refusals, own_zookeeper.hosts)
         assert "/pulsar-quota/groups/orders" in refused
 

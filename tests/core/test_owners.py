@@ -15,6 +15,7 @@ from coordinator.core.owners import (
     role_owner,
     subscription_key,
     subscription_owner,
+    uses_of,
 )
 from coordinator.core.topics import TopicName
 
@@ -96,7 +97,7 @@ def test_any_other_name_can_be_attached(name: str) -> None:
 def test_what_is_attached_to_a_group_is_told_in_words() -> None:
     """Roles stand beside tenants and namespaces."""
     attached = Attachments({"t": "g"}, {"t/n": "g"}, roles={"a": "g", "b": "h", "": "g"})
-    assert attached.uses_of("g") == ("role a", "roles without an attachment", "t", "t/n")
+    assert uses_of(attached, "g") == ("role a", "roles without an attachment", "t", "t/n")
     assert attached.roles_of("g") == ("", "a")
 
 

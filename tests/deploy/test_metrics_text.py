@@ -13,7 +13,7 @@ import pytest
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.test_reconciliation import Reconciled
 from tests.admin_api.world import World
-from tests.deploy.test_shipped import SteeringNothing
+from tests.deploy.test_shipped import steering_nothing
 
 PULSARS = re.compile(
     r"pulsar_resource_group_\w+ label names should be written in 'snake_case' not 'camelCase'"
@@ -23,9 +23,9 @@ PULSARS = re.compile(
 
 async def text_of_metrics() -> str:
     """All families of a sidecar with a group that is throttled, so that its demand is unknown."""
-    world, native = World(), SteeringNothing()
+    world = World()
     async with world.client(
-        backlogs=BacklogWorld().backlogs(), native=native, reconciling=Reconciled()
+        backlogs=BacklogWorld().backlogs(), native_state=steering_nothing, reconciling=Reconciled()
     ) as client:
         await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 1_000})
         world.throttle_orders()

@@ -58,19 +58,15 @@ def _lost(said: Any, written: Any, path: str) -> Iterator[str]:
         yield path
 
 
-class SteeringNothing:
-    """Native enforcement with nothing to enforce."""
-
-    def state(self) -> NativeState:
-        """As before the first group."""
-        return NativeState("native")
+def steering_nothing() -> NativeState:
+    """Return the state of native enforcement before the first group."""
+    return NativeState("native")
 
 
 async def known_metrics() -> set[str]:
     """The names under which a sidecar's samples are stored, by the text that it answers."""
-    native = SteeringNothing()
     async with World().client(
-        backlogs=BacklogWorld().backlogs(), native=native, reconciling=Reconciled()
+        backlogs=BacklogWorld().backlogs(), native_state=steering_nothing, reconciling=Reconciled()
     ) as client:
         text = (await client.get("/metrics")).text
     return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))

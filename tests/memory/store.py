@@ -46,8 +46,6 @@ class MemoryStore:
         self.reachable = True
         self._listeners: list[Callable[[Catalogue], None]] = []
         self._groups: dict[str, Versioned] = {}
-        self._tenants: dict[str, str] = {}
-        self._namespaces: dict[str, str] = {}
         self._owners: dict[OwnerKind, dict[str, str]] = {kind: {} for kind in OwnerKind}
         #: Subjects that a super-user attached.
         self._super_users: set[str] = set()
@@ -94,8 +92,7 @@ class MemoryStore:
         current = self._find(name)
         if version is not None and current.version != version:
             raise VersionConflict(f"resource group {name} was changed meanwhile")
-        attached = (self._tenants, self._namespaces, *self._owners.values())
-        if any(name in each.values() for each in attached):
+        if any(name in each.values() for each in self._owners.values()):
             raise InUse(f"resource group {name} is in use")
         if any(each.group.parent == name for each in self._groups.values()):
             raise InUse(f"resource group {name} is a parent")
@@ -103,53 +100,7 @@ class MemoryStore:
         self.record(f"groups/{name}", current.group, None, by)
         self._tell()
 
-    async def attach_tenant(
-        self,
-        tenant: str,
-        group: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """See `GroupStore`."""
-        self.check_reachable()
-        check_allowed(self._find(group).group, by)
-        self._attach("tenants", self._tenants, validate_name(tenant), group, expected, by)
-
-    async def attach_namespace(
-        self,
-        tenant: str,
-        namespace: str,
-        group: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """See `GroupStore`."""
-        owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
-        self.check_reachable()
-        check_allowed(self._find(group).group, by)
-        self._attach("namespaces", self._namespaces, owner, group, expected, by)
-
-    async def detach_tenant(
-        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
-    ) -> None:
-        """See `GroupStore`."""
-        self._attach("tenants", self._tenants, validate_name(tenant), None, expected, by)
-
-    async def detach_namespace(
-        self,
-        tenant: str,
-        namespace: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """See `GroupStore`."""
-        owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
-        self._attach("namespaces", self._namespaces, owner, None, expected, by)
-
-    async def attach_owner(
+    async def attach(
         self,
         owner: TrafficOwner,
         group: str,
@@ -158,12 +109,12 @@ class MemoryStore:
         by: Origin = ANONYMOUS,
     ) -> None:
         """See `GroupStore`."""
+        _check_names(owner)
         self.check_reachable()
         check_allowed(self._find(group).group, by)
-        kind = owner.kind
-        self._attach(kind.value, self._owners[kind], owner.name, group, expected, by)
+        self._set(owner, group, expected, by)
 
-    async def detach_owner(
+    async def detach(
         self,
         owner: TrafficOwner,
         *,
@@ -171,8 +122,8 @@ class MemoryStore:
         by: Origin = ANONYMOUS,
     ) -> None:
         """See `GroupStore`."""
-        kind = owner.kind
-        self._attach(kind.value, self._owners[kind], owner.name, None, expected, by)
+        _check_names(owner)
+        self._set(owner, None, expected, by)
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """See `GroupStore`."""
@@ -188,17 +139,12 @@ class MemoryStore:
                 return entry
         raise NotFound(f"there is no audit entry {entry_id}")
 
-    def _attach(
-        self,
-        kind: str,
-        attachments: dict[str, str],
-        owner: str,
-        group: str | None,
-        expected: str | Anything | None,
-        by: Origin,
+    def _set(
+        self, owner: TrafficOwner, group: str | None, expected: str | Anything | None, by: Origin
     ) -> None:
         self.check_reachable()
-        before, subject = attachments.get(owner), f"{kind}/{owner}"
+        attached, subject = self._owners[owner.kind], owner.subject
+        before = attached.get(owner.name)
         if expected is not ANYTHING and before != expected:
             raise VersionConflict(f"{owner} was attached otherwise meanwhile")
         is_super_users = subject in self._super_users
@@ -208,9 +154,9 @@ class MemoryStore:
             raise Protected(f"attached {subject}", by.actor)
         self._super_users.discard(subject)
         if group is None:
-            del attachments[owner]
+            del attached[owner.name]
         else:
-            attachments[owner] = group
+            attached[owner.name] = group
             if by.is_super_user:
                 self._super_users.add(subject)
         self.record(subject, before, group, by)
@@ -260,5 +206,13 @@ class MemoryStore:
             listener(catalogue)
 
     def _snapshot(self) -> Catalogue:
-        attachments = attachments_of(self._tenants, self._namespaces, self._owners)
-        return Catalogue(dict(self._groups), attachments)
+        return Catalogue(dict(self._groups), attachments_of(self._owners))
+
+
+def _check_names(owner: TrafficOwner) -> None:
+    match owner.kind:
+        case OwnerKind.TENANT:
+            validate_name(owner.name)
+        case OwnerKind.NAMESPACE:
+            for name in owner.name.split("/", 1):
+                validate_name(name)

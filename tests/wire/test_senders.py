@@ -20,7 +20,8 @@ MEMBERS = (Member("b1", 3, "", PEER.public_key), Member("me", 2, "", ME.public_k
 @pytest.fixture
 def senders() -> Senders:
     """Of the sidecar `me`, which has sent one report, on two bus topics; b1 is the other member."""
-    senders = Senders("me", topics=2)
+    senders = Senders("me")
+    senders.topics = 2
     assert senders.set_members(MEMBERS) == []
     senders.sent(2, 1, report("me", 2, 1))
     return senders

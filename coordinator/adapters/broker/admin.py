@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from coordinator.adapters.broker.readiness import BrokerReadiness
-from coordinator.adapters.broker.web_service import WebServiceClient, said
+from coordinator.adapters.broker.web_service import WebServiceClient, bearer, said
 from coordinator.core.topics import TopicName
 from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
@@ -46,8 +46,7 @@ class HttpBrokerAdmin(WebServiceClient):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(web_service_url, token=token, transport=transport)
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._readiness = BrokerReadiness(web_service_url, headers)
+        self._readiness = BrokerReadiness(web_service_url, bearer(token))
 
     async def aclose(self) -> None:
         """Close the connections."""

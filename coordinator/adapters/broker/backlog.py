@@ -36,6 +36,7 @@ from coordinator.adapters.broker.answers import (
 from coordinator.adapters.broker.evictions import evictions_in
 from coordinator.adapters.broker.paths import topic_path
 from coordinator.adapters.broker.summary import each_topic
+from coordinator.adapters.broker.web_service import REDIRECTS, bearer, said
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
     BacklogQuota,
@@ -50,6 +51,9 @@ from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT: Final = {"timeout": httpx.Timeout(10.0).as_dict()}
+_CONNECTIONS: Final = 8
+"""Requests that may be under way at once."""
+
 _BODY_MAX: Final = 64 * 1024
 """The most bytes of an entry that are read to keep a connection; for a larger one it is closed."""
 
@@ -59,7 +63,6 @@ _TURN: Final = 200
 
 _CONFIGURATION: Final = "/brokers/configuration/runtime"
 _SUCCESSES: Final = (200, 204)
-_REDIRECTS: Final = (301, 302, 307, 308)
 _REFUSALS: Final = (400, 401, 403, 405, 409, 412)
 _BROKER_TIME: Final = "x-pulsar-broker-entry-metadata-timestamp"
 _PUBLISH_TIME: Final = "x-pulsar-publish-time"
@@ -77,7 +80,6 @@ class HttpBacklogSource:
     Args:
         web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
         token: sent as bearer token; None sends none.
-        connections: requests that may be under way at once.
         transport: for tests; None is the network.
     """
 
@@ -86,17 +88,14 @@ class HttpBacklogSource:
         web_service_url: str,
         *,
         token: str | None = None,
-        connections: int = 8,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._metrics_url = f"{web_service_url.rstrip('/')}/metrics/"
         self._base_url = f"{web_service_url.rstrip('/')}/admin/v2"
-        self._headers = {"Accept-Encoding": "identity"}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+        self._headers = {"Accept-Encoding": "identity"} | bearer(token)
         self._transport = transport or httpx.AsyncHTTPTransport(
             verify=machine_trust(web_service_url),
-            limits=httpx.Limits(max_connections=connections),
+            limits=httpx.Limits(max_connections=_CONNECTIONS),
             trust_env=False,
         )
         #: The broker's defaults, once they were needed since the last summaries; a restart changes them.
@@ -183,7 +182,7 @@ class HttpBacklogSource:
     async def _bounds_of_topic(self, name: TopicName) -> Bounds:
         """Return the bounds that the topic itself has."""
         answer = await self._send("GET", f"{self._base_url}{topic_path(str(name))}/backlogQuotaMap")
-        if answer.status_code in _REDIRECTS:
+        if answer.status_code in REDIRECTS:
             answer = await self._follow(answer)
         if answer.status_code in (*_REFUSALS, httpx.codes.NOT_FOUND):
             return {}
@@ -269,14 +268,11 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     """Return an answer that is a success; raise as the port says."""
     if answer.status_code in _SUCCESSES:
         return answer
-    request = answer.request
-    path = request.url.path
-    text = f"{request.method} {path} answered {answer.status_code}: {answer.text:.200}"
-    if answer.status_code == httpx.codes.NOT_FOUND or answer.status_code in _REDIRECTS:
-        raise NotFound(text)
+    if answer.status_code == httpx.codes.NOT_FOUND or answer.status_code in REDIRECTS:
+        raise NotFound(said(answer))
     if answer.status_code in _REFUSALS:
-        raise Refused(text)
-    raise BrokerUnreachable(text)
+        raise Refused(said(answer))
+    raise BrokerUnreachable(said(answer))
 
 
 async def _read_up_to(answer: httpx.Response, size_max: int) -> None:

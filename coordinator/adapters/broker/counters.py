@@ -69,7 +69,7 @@ _Backlogs = dict[tuple[str, str], dict[str, int]]
 
 
 class MetricsCounters(WebServiceClient):
-    """`coordinator.native.engine.outside.BrokerCounters` over HTTP.
+    """`coordinator.native.engine.outside.OwnerCounters` over HTTP.
 
     Args:
         web_service_url: the broker's own web service.

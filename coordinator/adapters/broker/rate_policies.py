@@ -16,13 +16,12 @@ import httpx
 
 from coordinator.adapters.broker.inventory import HttpInventory, names_in
 from coordinator.adapters.broker.paths import namespace_path, topic_path
-from coordinator.adapters.broker.web_service import accepted, json_in, said
+from coordinator.adapters.broker.web_service import REDIRECTS, accepted, json_in, said
 from coordinator.core.topics import TopicName
 from coordinator.native.engine.owners import is_topic, owner_of, subscription_in, topic_of
 from coordinator.native.engine.rate_policy import RatePolicy
 from coordinator.ports import BrokerUnreachable, NotFound
 
-_REDIRECTS: Final = (301, 302, 307, 308)
 _REDIRECTS_MAX: Final = 3
 """To the owner, by way of a broker that is asked who that is."""
 
@@ -119,12 +118,12 @@ class HttpRatePolicies(HttpInventory):
         """Return the answer of the broker that is responsible."""
         answer = await self._ask(method, path, body)
         for _ in range(_REDIRECTS_MAX):
-            if answer.status_code not in _REDIRECTS:
+            if answer.status_code not in REDIRECTS:
                 break
             answer = await self._ask(method, answer.headers.get("location", ""), body)
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise NotFound(said(answer))
-        if answer.status_code in _REDIRECTS:
+        if answer.status_code in REDIRECTS:
             raise BrokerUnreachable(f"{said(answer)}: sent on too often")
         return accepted(answer)
 

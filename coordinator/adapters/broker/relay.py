@@ -20,6 +20,9 @@ _CONNECT_TIMEOUT_S = 5.0
 _ANSWER_TIMEOUT_S = 300.0
 """Longer than Pulsar's tools wait by default (60 s): the caller decides when it took too long."""
 
+_CONNECTIONS = 64
+"""Most requests under way at once; one more waits for its turn."""
+
 _HOP_BY_HOP = frozenset(
     {b"connection", b"expect", b"keep-alive", b"proxy-connection", b"te", b"trailer",
      b"transfer-encoding", b"upgrade"}
@@ -33,7 +36,6 @@ class HttpBrokerRelay:
 
     Args:
         web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
-        connections: most requests under way at once; one more waits for its turn.
         transport: for tests; None is the network.
     """
 
@@ -41,7 +43,6 @@ class HttpBrokerRelay:
         self,
         web_service_url: str,
         *,
-        connections: int = 64,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.address = web_service_url
@@ -50,7 +51,7 @@ class HttpBrokerRelay:
             timeout=httpx.Timeout(
                 _ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S, pool=_CONNECT_TIMEOUT_S
             ),
-            limits=httpx.Limits(max_connections=connections),
+            limits=httpx.Limits(max_connections=_CONNECTIONS),
             verify=machine_trust(web_service_url),
             transport=transport,
             trust_env=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import httpx
 
@@ -11,6 +11,9 @@ from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
+
+REDIRECTS: Final = (301, 302, 307, 308)
+"""The statuses by which a broker names the one that is responsible."""
 
 
 async def asked(
@@ -50,6 +53,11 @@ def json_in(answer: httpx.Response) -> Any:
         raise BrokerUnreachable(f"{said(answer)}: {error}") from error
 
 
+def bearer(token: str | None) -> dict[str, str]:
+    """Return the headers that carry a token; None carries none."""
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
 class WebServiceClient:
     """An adapter over HTTP to a broker's web service; a context, at whose end its connections close.
 
@@ -74,7 +82,7 @@ class WebServiceClient:
     ) -> None:
         self._client = httpx.AsyncClient(
             base_url=f"{web_service_url.rstrip('/')}{path}",
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers=bearer(token),
             timeout=_TIMEOUT_S if timeout_s is None else timeout_s,
             verify=machine_trust(web_service_url),
             transport=transport,

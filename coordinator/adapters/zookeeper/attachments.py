@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from kazoo.client import TransactionRequest
@@ -38,8 +38,9 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
-from coordinator.core.owners import TrafficOwner
+from coordinator.core.owners import OwnerKind, TrafficOwner
 from coordinator.ports import (
+    ANONYMOUS,
     ANYTHING,
     Anything,
     NotFound,
@@ -84,34 +85,28 @@ class AttachmentNode:
     attachment: str
     use: str
     subject: str
-    schema: int = SCHEMA
+    schema: int
 
     @classmethod
-    def of_tenant(cls, tenant: str) -> Self:
-        """Return a tenant; raises ValueError if this cannot be a tenant's name."""
-        name = _tenant(tenant)
-        return cls(f"attachments/tenants/{name}", name, f"tenants/{name}")
-
-    @classmethod
-    def of_namespace(cls, tenant: str, namespace: str) -> Self:
-        """Return a namespace; raises ValueError if these cannot be names of a tenant and a namespace."""
-        return cls._below(f"{_tenant(tenant)}/{validate_name(namespace)}")
-
-    @classmethod
-    def of_owner(cls, owner: TrafficOwner) -> Self:
-        """Return an owner that is neither tenant nor namespace."""
-        found = cls._below(f"{place_of(owner.kind)}/{owner_node(owner)}")
-        return replace(found, subject=owner.subject, schema=OWNER_SCHEMA)
-
-    @classmethod
-    def _below(cls, names: str) -> Self:
+    def of(cls, owner: TrafficOwner) -> Self:
+        """Return the places of an owner; raises ValueError if no tenant or namespace has this name."""
+        schema = SCHEMA
+        match owner.kind:
+            case OwnerKind.TENANT:
+                name = _tenant(owner.name)
+                return cls(f"attachments/tenants/{name}", name, owner.subject, schema)
+            case OwnerKind.NAMESPACE:
+                tenant, _, namespace = owner.name.partition("/")
+                place, node = _tenant(tenant), validate_name(namespace)
+            case kind:
+                place, node, schema = place_of(kind), owner_node(owner), OWNER_SCHEMA
         return cls(
-            f"attachments/namespaces/{names}", names.replace("/", ","), f"namespaces/{names}"
+            f"attachments/namespaces/{place}/{node}", f"{place},{node}", owner.subject, schema
         )
 
 
 def _tenant(name: str) -> str:
-    if kind_at(validate_name(name)) is not None:
+    if kind_at(validate_name(name)) is not OwnerKind.NAMESPACE:
         raise ValueError(f"{name} is no tenant: the store keeps attachments of another kind there")
     return name
 
@@ -148,49 +143,51 @@ class AttachmentWriter:
         self._audit = audit
 
     async def attach(
-        self, owner: AttachmentNode, group: str, expected: str | Anything | None, by: Origin
+        self,
+        owner: TrafficOwner,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
     ) -> None:
-        """Attach an owner to a group, replacing an earlier attachment, the expected one.
+        """Attach an owner, as `GroupStore.attach`; where ZooKeeper did not answer, it may have been.
 
-        Raises:
-            NotFound: there is no such group.
-            NotAllowed: the author is a tenant's admin, and the group does not name that tenant.
-            Unreadable: the author is one, and the group's definition cannot be understood.
-            Protected: a super-user attached it to another group, and the author is no super-user.
-            StoreUnreachable: ZooKeeper did not answer; the owner is attached or as it was before.
-            VersionConflict: it was not attached as expected, or others kept changing this attachment.
+        It raises VersionConflict, too, where others kept changing this attachment.
         """
+        node, group = AttachmentNode.of(owner), validate_name(group)
         await self._audit.prepare()
-        path = self._session.path(owner.attachment)
+        path = self._session.path(node.attachment)
         parent = path.rpartition("/")[0]
         await self._session.call(lambda client: client.ensure_path_async(parent))
         for _ in range(_MAX_TRIES):
             allowed_at = await self._version_that_allows(group, by)
-            current = await self._read(owner)
-            current.check(owner, expected)
-            current.check_right(owner, group, by)
-            if await self._try_attach(owner, group, allowed_at, current, by):
+            current = await self._read(node)
+            current.check(node, expected)
+            current.check_right(node, group, by)
+            if await self._try_attach(node, group, allowed_at, current, by):
                 return
-        raise VersionConflict(f"the attachment of {owner.use} kept changing")
+        raise VersionConflict(f"the attachment of {node.use} kept changing")
 
     async def detach(
-        self, owner: AttachmentNode, expected: str | Anything | None, by: Origin
+        self,
+        owner: TrafficOwner,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = ANONYMOUS,
     ) -> None:
-        """Detach an owner; not attached is fine, unless another group is expected.
+        """Detach an owner, as `GroupStore.detach`; where ZooKeeper did not answer, it may have been.
 
-        Raises:
-            Protected: a super-user attached it, and the author is no super-user.
-            StoreUnreachable: ZooKeeper did not answer; the owner is detached or as it was before.
-            VersionConflict: it was not attached as expected, or others kept changing this attachment.
+        It raises VersionConflict, too, where others kept changing this attachment.
         """
+        node = AttachmentNode.of(owner)
         await self._audit.prepare()
         for _ in range(_MAX_TRIES):
-            current = await self._read(owner)
-            current.check(owner, expected)
-            current.check_right(owner, None, by)
-            if await self._try_detach(owner, current, by):
+            current = await self._read(node)
+            current.check(node, expected)
+            current.check_right(node, None, by)
+            if await self._try_detach(node, current, by):
                 return
-        raise VersionConflict(f"the attachment of {owner.use} kept changing")
+        raise VersionConflict(f"the attachment of {node.use} kept changing")
 
     async def _version_that_allows(self, group: str, by: Origin) -> int:
         """Return the version of the group's node in which its definition lets the author attach."""

@@ -62,7 +62,7 @@ from kazoo.retry import KazooRetry
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
 from coordinator.core.events import ConnectionState
-from coordinator.ports import Clock, Confirmation, Refused, StoreUnreachable
+from coordinator.ports import Confirmation, Refused, StoreUnreachable
 from coordinator.runtime.supervision import TaskSupervisor
 
 DEFAULT_ROOT = "/pulsar-quota"
@@ -104,7 +104,6 @@ class ZooKeeperSession:
             clamp it to 2..20 of their ticks.
         request_timeout_s: the deadline of one request, waiting for the connection included.
         access: the sidecar's credentials, and its trust in the servers.
-        clock: the core's clock.
         supervisor: the process's supervisor.
 
     Raises:
@@ -119,7 +118,6 @@ class ZooKeeperSession:
         session_timeout_s: float = 4.0,
         request_timeout_s: float = 3.0,
         access: ZooKeeperAccess = NO_ACCESS_CONTROL,
-        clock: Clock | None = None,
         supervisor: TaskSupervisor | None = None,
     ) -> None:
         if not root.startswith("/") or root.endswith("/") or "//" in root:
@@ -133,7 +131,7 @@ class ZooKeeperSession:
         self._access = access
         #: The fault that an operator must mend before the next connection can succeed.
         self._refusal: str | None = None
-        self._clock = clock or MonotonicClock()
+        self._clock = MonotonicClock()
         #: Of the present or last connection; set by kazoo's threads, before they report CONNECTED.
         self._connection: Confirmation | None = None
         self._client = self._new_client()

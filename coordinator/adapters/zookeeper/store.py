@@ -16,21 +16,14 @@ from typing import TypeVar
 
 import structlog
 
-from coordinator.adapters.zookeeper.attachments import AttachmentNode, AttachmentWriter
+from coordinator.adapters.zookeeper.attachments import AttachmentWriter
 from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.definitions import DefinitionWriter
 from coordinator.adapters.zookeeper.mirror import Node
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.watched import WatchedRecords
-from coordinator.core.owners import OwnerKind, TrafficOwner, attachments_of
-from coordinator.ports import (
-    ANONYMOUS,
-    ANYTHING,
-    Anything,
-    Catalogue,
-    Origin,
-    Versioned,
-)
+from coordinator.core.owners import OWNER_MAKERS, OwnerKind, attachments_of
+from coordinator.ports import Catalogue, Versioned
 from coordinator.wire.documents import (
     OWNER_SCHEMA,
     SCHEMA,
@@ -59,12 +52,11 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
         definitions = DefinitionWriter(session)
         self.read_group, self.create_group = definitions.read, definitions.create
         self.update_group, self.delete_group = definitions.update, definitions.delete
-        self._attachments = AttachmentWriter(session, audit)
+        attachments = AttachmentWriter(session, audit)
+        self.attach, self.detach = attachments.attach, attachments.detach
         self._groups_path = session.path("groups")
         self._tenants_path = session.path("attachments", "tenants")
         self._groups: dict[str, Versioned] = {}
-        self._tenants: dict[str, str] = {}
-        self._namespaces: dict[str, str] = {}
         self._owners: dict[OwnerKind, dict[str, str]] = {kind: {} for kind in OwnerKind}
         #: Path to reason, of the entries that cannot be read now.
         self._faults: dict[str, str] = {}
@@ -73,71 +65,6 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
         namespaces_path = session.path("attachments", "namespaces")
         depths = {self._groups_path: 1, self._tenants_path: 1, namespaces_path: 2}
         super().__init__(session, "catalogue", depths)
-
-    async def attach_tenant(
-        self,
-        tenant: str,
-        group: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Attach a tenant; see `AttachmentWriter.attach`."""
-        await self._attachments.attach(
-            AttachmentNode.of_tenant(tenant), validate_name(group), expected, by
-        )
-
-    async def attach_namespace(
-        self,
-        tenant: str,
-        namespace: str,
-        group: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Attach a namespace; see `AttachmentWriter.attach`."""
-        owner = AttachmentNode.of_namespace(tenant, namespace)
-        await self._attachments.attach(owner, validate_name(group), expected, by)
-
-    async def detach_tenant(
-        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
-    ) -> None:
-        """Detach a tenant; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(AttachmentNode.of_tenant(tenant), expected, by)
-
-    async def detach_namespace(
-        self,
-        tenant: str,
-        namespace: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Detach a namespace; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(AttachmentNode.of_namespace(tenant, namespace), expected, by)
-
-    async def attach_owner(
-        self,
-        owner: TrafficOwner,
-        group: str,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Attach another owner; see `AttachmentWriter.attach`."""
-        node = AttachmentNode.of_owner(owner)
-        await self._attachments.attach(node, validate_name(group), expected, by)
-
-    async def detach_owner(
-        self,
-        owner: TrafficOwner,
-        *,
-        expected: str | Anything | None = ANYTHING,
-        by: Origin = ANONYMOUS,
-    ) -> None:
-        """Detach another owner; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(AttachmentNode.of_owner(owner), expected, by)
 
     def _apply(self, path: str, node: Node | None) -> None:
         try:
@@ -162,17 +89,18 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
             _put(self._groups, name, None if node is None else _versioned(name, node))
             return
         tenant = directory.rpartition("/")[2]
-        kind = None if directory == self._tenants_path else kind_at(tenant)
-        newest = SCHEMA if kind is None else OWNER_SCHEMA
+        kind = OwnerKind.TENANT if directory == self._tenants_path else kind_at(tenant)
+        newest = OWNER_SCHEMA if kind in OWNER_MAKERS else SCHEMA
         group = None if node is None else decode_attachment(node.data, newest)
-        if kind is not None:
-            self._put_owner(kind, name, group)
-        elif directory == self._tenants_path:
-            _put(self._tenants, name, group)
-        else:
-            _put(self._namespaces, f"{tenant}/{name}", group)
+        match kind:
+            case OwnerKind.TENANT:
+                _put(self._owners[kind], name, group)
+            case OwnerKind.NAMESPACE:
+                _put(self._owners[kind], f"{tenant}/{name}", group)
+            case _:
+                self._put_other(kind, name, group)
 
-    def _put_owner(self, kind: OwnerKind, node: str, group: str | None) -> None:
+    def _put_other(self, kind: OwnerKind, node: str, group: str | None) -> None:
         try:
             owner = owner_of(kind, node)
         except DocumentError:
@@ -190,7 +118,7 @@ class ZooKeeperStore(WatchedRecords[Catalogue]):
     def _snapshot(self) -> Catalogue:
         return Catalogue(
             groups=dict(self._groups),
-            attachments=attachments_of(self._tenants, self._namespaces, self._owners),
+            attachments=attachments_of(self._owners),
             faults=dict(self._faults),
         )
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from fastapi import FastAPI
 from coordinator.app.http.deadlines import LINGER_S
 from coordinator.app.http.protocol import ApiProtocol, ConnectionWatcher, refusal
 from coordinator.app.http.seats import Full, Seats
+from coordinator.app.http.serving import Refused
 
 _STREAMS_END_S = 1
 """The time that answers under way may take at the end; event streams would take for ever."""
@@ -38,9 +39,6 @@ _REFUSALS_MAX: Final = 32
 """The most connections that are turned away with an answer at once; more are closed without one."""
 
 _log = structlog.get_logger("admin_api")
-
-
-Refused = Callable[[str, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)

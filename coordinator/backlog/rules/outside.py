@@ -28,39 +28,30 @@ class BacklogSource(Protocol):
 
     async def cluster(self) -> str:
         """The name of the cluster that the broker belongs to."""
-        ...
 
     async def summaries(self) -> tuple[TopicSummary, ...]:
         """All persistent topics that the broker has loaded; as old as its own statistics."""
-        ...
 
     async def glance(self, topic: str) -> Glance:
         """A topic's backlog all at once; reads an entry for each subscription that is behind."""
-        ...
 
     async def storage(self, topic: str) -> TopicStorage:
         """A topic's ledgers and cursors, from the broker's memory."""
-        ...
 
     async def published_ms(self, topic: str, position: Position) -> int:
         """When an entry was published; reads it."""
-        ...
 
     async def closed_ms(self, topic: str) -> Mapping[int, int]:
         """When each closed ledger of a topic was closed; reads metadata."""
-        ...
 
     async def quota(self, topic: str) -> BacklogQuota:
         """The quota in force: of the topic, its namespace or the broker, in this order.
 
         Partitions have that of their topic, whichever of their names is given.
         """
-        ...
 
     async def evictions(self) -> Counted:
         """The evictions that the broker's own check has made, since it loaded each topic."""
-        ...
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """Acknowledge everything up to a position; what is acknowledged already stays so."""
-        ...

@@ -39,11 +39,9 @@ class BlockingGate(Protocol):
 
     def set_topic_block(self, topic: str, block: Block | None) -> None:
         """Hold or refuse publishes to a topic, or let them pass again."""
-        ...
 
     async def published_topics(self) -> frozenset[str]:
         """Return the topics that producers are connected to."""
-        ...
 
 
 class BacklogEnforcement:

@@ -21,6 +21,7 @@ from coordinator.core.allocation.tree import MAX_DEPTH, least_limit
 from coordinator.core.demand.observing import ENFORCE, is_observed
 from coordinator.core.handling import HOLD
 from coordinator.core.model import Attachments, Dimension, ResourceGroup
+from coordinator.core.owners import uses_of
 from coordinator.core.transfer.policies import BALANCED, STRICT
 
 MAX_WEIGHT: Final = 1_000
@@ -147,7 +148,7 @@ def _check_parent(parent: ResourceGroup, attachments: Attachments) -> None:
             f"parent: {parent.name} cannot share its limit; give it overshootPolicy {BALANCED}, or "
             f"{STRICT} if it has no parent, law {JOINT_LAW} and enforcement {ENFORCE} first"
         )
-    if uses := attachments.uses_of(parent.name):
+    if uses := uses_of(attachments, parent.name):
         more = f" and {len(uses) - 1} more" if len(uses) > 1 else ""
         raise TreeFault(
             f"parent: {uses[0]}{more} belong to {parent.name}, and a group that shares its limit has no "

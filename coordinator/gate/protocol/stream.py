@@ -183,11 +183,6 @@ class FrameStream:
         self._run_handlers = run_handlers
 
     @property
-    def buffered_bytes(self) -> int:
-        """The bytes in memory that are not decided."""
-        return len(self._head) + sum(map(len, self._unread))
-
-    @property
     def awaits_rest(self) -> bool:
         """Whether a frame has begun to arrive that cannot be decided yet."""
         return bool(self._head)
@@ -212,15 +207,6 @@ class FrameStream:
         """The bytes that wait for a further turn."""
         return sum(map(len, self._unread)) if self.waits else 0
 
-    def feed(self, data: bytes) -> None:
-        """Take the bytes of a read, and decide a turn of frames.
-
-        Raises:
-            MalformedFrame: the stream makes no sense from here on; all earlier bytes are in ``out``.
-        """
-        self.keep(data)
-        self.go_on()
-
     def keep(self, data: bytes) -> None:
         """Take the bytes of a read, and decide none of them yet."""
         self._unread.append(data)
@@ -229,7 +215,7 @@ class FrameStream:
         """Decide a further turn of the frames that wait.
 
         Raises:
-            MalformedFrame: as ``feed``.
+            MalformedFrame: the stream makes no sense from here on; all earlier bytes are in ``out``.
         """
         if self.waits:
             self._advance()
@@ -238,7 +224,7 @@ class FrameStream:
         """Go on after STOP, with the very frame that stopped.
 
         Raises:
-            MalformedFrame: as ``feed``.
+            MalformedFrame: as ``go_on``.
         """
         self.stopped = False
         self._advance()

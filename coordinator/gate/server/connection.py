@@ -29,21 +29,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
-from coordinator.gate.engine.deadlines import Awaited, Deadlines
-from coordinator.gate.engine.session import ConnectionAudit, Session
+from coordinator.gate.engine.deadlines import Awaited
 from coordinator.gate.protocol.connect_policy import Client
 from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.stream import Buffer
 from coordinator.gate.server import sockets
 from coordinator.gate.server.auditing import ClientAudit
-from coordinator.gate.server.letting_go import RefusedClients
-from coordinator.gate.server.listening import Visitor
-from coordinator.gate.server.log_ration import LogRation
 from coordinator.gate.server.tls import common_name
-from coordinator.gate.server.turns import Turns
 from coordinator.gate.server.upstream import Address
+
+if TYPE_CHECKING:
+    from coordinator.gate.server.connections import Connections
 
 GOODBYE_S = 1.0
 """The time in which a drained client may close its side."""
@@ -56,67 +54,15 @@ CLIENT_FULL = 512 * 1024
 """Above this many unwritten bytes a client itself is not read; the broker alone never gets there."""
 
 
-class ConnectionHost(Protocol):
-    """The gate, as a connection sees it."""
-
-    @property
-    def now_ns(self) -> Callable[[], int]:
-        """Return the time."""
-
-    @property
-    def deadlines(self) -> Deadlines[Connection]:
-        """The deadlines of all connections."""
-
-    @property
-    def turns(self) -> Turns:
-        """The turns of all connections."""
-
-    @property
-    def refused_clients(self) -> RefusedClients:
-        """The clients that sent a malformed frame."""
-
-    @property
-    def log(self) -> LogRation:
-        """Takes the lines of all connections."""
-
-    @property
-    def silent_s(self) -> float:
-        """The time without an acknowledgement after which the system closes a connection."""
-
-    def new_session(self, released: Callable[[], None], audit: ConnectionAudit) -> Session:
-        """Return the engine of a new connection."""
-
-    def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:
-        """Return the PROXY header that the broker gets before a client's own bytes."""
-
-    def opened(self, connection: Connection) -> None:
-        """Take the news that a client connected."""
-
-    def dial_broker(self, connection: Connection) -> None:
-        """Take the news that a client's first command is complete: dial the broker."""
-
-    def closed(self, connection: Connection) -> None:
-        """Take the news that the client is gone or refused; the broker may need its last bytes."""
-
-    def ended(self, connection: Connection) -> None:
-        """Take the news that both sides of the connection are closed."""
-
-    def malformed(self, side: str, peer: str, error: MalformedFrame) -> None:
-        """Count a malformed frame of one side."""
-
-    def handled(self) -> None:
-        """Look for traffic that passed, and for producers or consumers that wait, after a read."""
-
-
-class Connection(Visitor):
+class Connection(asyncio.Protocol):
     """A client's connection; the protocol of its client side.
 
     Args:
-        host: the gate.
+        host: all connections of the gate.
         address: the client's host and port.
     """
 
-    def __init__(self, host: ConnectionHost, address: Address) -> None:
+    def __init__(self, host: Connections, address: Address) -> None:
         self._host = host
         self._deadlines = host.deadlines
         self._turns = host.turns

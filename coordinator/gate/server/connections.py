@@ -46,7 +46,8 @@ class Connections:
 
     Args:
         new_session: makes the engine of a connection.
-        handled: called when a connection has taken bytes in.
+        handled: called after a read; looks for traffic that passed, and for producers or consumers
+            that wait.
         upstream: the broker.
         now_ns: monotonic time.
         bounds: how many there may be.
@@ -66,8 +67,10 @@ class Connections:
         self.handled = handled
         self.now_ns = now_ns
         self.bounds = bounds
+        #: The time without an acknowledgement after which the system closes a connection.
         self.silent_s = patience.silent_s
         self.turns = Turns()
+        #: The clients that sent a malformed frame.
         self.refused_clients = RefusedClients(asyncio.get_running_loop)
         #: The deadlines of all connections.
         self.deadlines: Deadlines[Connection] = Deadlines()
@@ -163,12 +166,12 @@ class Connections:
         task.add_done_callback(self._dialling.discard)
 
     def closed(self, connection: Connection) -> None:
-        """Take the news that a client is gone, or is served no more."""
+        """Take the news that a client is gone or refused; the broker may need its last bytes."""
         self._present.discard(connection)
         self._leaving.add(connection)
 
     def ended(self, connection: Connection) -> None:
-        """Take the news that the broker's side is closed, too."""
+        """Take the news that both sides of a connection are closed."""
         self._leaving.discard(connection)
         self.bounds.leave(connection.address)
 

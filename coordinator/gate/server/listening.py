@@ -15,11 +15,12 @@ import socket
 import ssl
 import struct
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from coordinator.gate.engine.close_reason import CloseReason
+from coordinator.gate.server.connections import Connections
 from coordinator.gate.server.tls import (
     HANDSHAKE_TIMEOUT_S,
     POLL_S,
@@ -44,29 +45,6 @@ _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: closing resets the connection, and nothing of it stays in the system."""
 
 _log = structlog.get_logger(__name__)
-
-
-class Visitor(asyncio.Protocol):
-    """A client's connection, from before its TLS handshake."""
-
-    #: Whether ``connection_made`` was called; then the connection reports its own end.
-    is_made: bool
-
-
-class Doorkeeper(Protocol):
-    """Decides which clients are accepted."""
-
-    def admits(self, address: Address) -> CloseReason | None:
-        """Count one more client; return the reason if there is no room for it."""
-
-    def accept(self, address: Address) -> Visitor:
-        """Return the connection of a client that was admitted."""
-
-    def turned_away(self, reason: CloseReason, address: Address | None, detail: str = "") -> None:
-        """Count a client that was not admitted."""
-
-    def handshake_failed(self, address: Address, error: OSError | None) -> None:
-        """Take the news that an admitted client failed in its TLS handshake, or left before it."""
 
 
 class Entrance:
@@ -101,7 +79,7 @@ class Entrance:
         """The port with TLS; None while there is none."""
         return None if self._tls_door is None else self._tls_door.port
 
-    async def open(self, doorkeeper: Doorkeeper) -> None:
+    async def open(self, connections: Connections) -> None:
         """Accept clients.
 
         Raises:
@@ -109,9 +87,9 @@ class Entrance:
             TlsError: the certificate cannot be used.
         """
         if self._tls is not None:
-            await self._open_tls(self._tls, doorkeeper)
+            await self._open_tls(self._tls, connections)
         listening = await self._listen(self._host, self._port)
-        self._plain_door = _Door(listening, doorkeeper, None)
+        self._plain_door = _Door(listening, connections, None)
         self._port = self._plain_door.port
         _log.info("gate listens", host=self._host, port=self._port)
 
@@ -133,10 +111,10 @@ class Entrance:
         except TlsError as error:
             _log.error("new certificate cannot be used, the old one stays", reason=str(error))
 
-    async def _open_tls(self, tls: TlsListener, doorkeeper: Doorkeeper) -> None:
+    async def _open_tls(self, tls: TlsListener, connections: Connections) -> None:
         self._certificate = ServerCertificate(tls.files)
         listening = await self._listen(tls.host, tls.port)
-        self._tls_door = _Door(listening, doorkeeper, self._certificate.context)
+        self._tls_door = _Door(listening, connections, self._certificate.context)
         self._poll_certificate()
         _log.info("gate listens with TLS", host=tls.host, port=self.tls_port)
 
@@ -154,18 +132,18 @@ class _Door:
 
     Args:
         listening: its sockets, one of each address of the host.
-        doorkeeper: decides which clients are accepted.
+        connections: decides which clients are accepted.
         context: the TLS context; None is plain.
     """
 
     def __init__(
         self,
         listening: Sequence[socket.socket],
-        doorkeeper: Doorkeeper,
+        connections: Connections,
         context: ssl.SSLContext | None,
     ) -> None:
         self._listening = listening
-        self._doorkeeper = doorkeeper
+        self._connections = connections
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._arriving: set[asyncio.Task[None]] = set()
@@ -197,10 +175,10 @@ class _Door:
                 self._rest(listening, error)
                 return
             address = (str(name[0]), int(name[1]))
-            reason = self._doorkeeper.admits(address)
+            reason = self._connections.admits(address)
             if reason is not None:
                 _reset(accepted)
-                self._doorkeeper.turned_away(reason, address)
+                self._connections.turned_away(reason, address)
                 continue
             accepted.setblocking(False)
             task = self._loop.create_task(self._let_in(accepted, address))
@@ -208,7 +186,7 @@ class _Door:
             task.add_done_callback(self._arriving.discard)
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
-        self._doorkeeper.turned_away(CloseReason.NO_DESCRIPTORS, None, str(error))
+        self._connections.turned_away(CloseReason.NO_DESCRIPTORS, None, str(error))
         self._loop.remove_reader(listening)
         self._rests[listening] = self._loop.call_later(_REST_S, self._go_on, listening)
 
@@ -217,11 +195,11 @@ class _Door:
         self._loop.add_reader(listening, self._accept, listening)
 
     async def _let_in(self, accepted: socket.socket, address: Address) -> None:
-        visitor = self._doorkeeper.accept(address)
+        connection = self._connections.accept(address)
         failed: OSError | None = None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: visitor,
+                lambda: connection,
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=None if self._context is None else HANDSHAKE_TIMEOUT_S,
@@ -229,9 +207,9 @@ class _Door:
         except OSError as error:  # SSLError, TimeoutError and a reset are some
             failed = error
         finally:
-            if not visitor.is_made:
+            if not connection.is_made:
                 _reset(accepted)
-                self._doorkeeper.handshake_failed(address, failed)
+                self._connections.handshake_failed(address, failed)
 
 
 async def _bound(host: str, port: int) -> Sequence[socket.socket]:

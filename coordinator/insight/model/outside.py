@@ -40,7 +40,6 @@ class OperationStore(Protocol):
         Raises:
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def end(self, recorded: RecordedOperation) -> None:
         """Record how an open one ended.
@@ -49,15 +48,12 @@ class OperationStore(Protocol):
             NotFound: it is not open; another sidecar has ended it.
             StoreUnreachable: the store did not answer.
         """
-        ...
 
     async def opened(self) -> tuple[RecordedOperation, ...]:
         """All open ones, oldest first; raises StoreUnreachable."""
-        ...
 
     async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
         """The newest ended ones, newest first; raises StoreUnreachable."""
-        ...
 
 
 class Inventory(Protocol):
@@ -68,16 +64,12 @@ class Inventory(Protocol):
 
     async def tenants(self) -> Sequence[str]:
         """Return all tenants."""
-        ...
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
         """Return a tenant's namespaces, as ``tenant/namespace``; of an unknown tenant, none."""
-        ...
 
     async def groups(self) -> Sequence[str]:
         """Return the names of Pulsar's own resource groups."""
-        ...
 
     async def group_of(self, namespace: str) -> str | None:
         """Return the one that Pulsar attaches a namespace to; empty without one, None without it."""
-        ...

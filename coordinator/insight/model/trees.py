@@ -6,7 +6,7 @@ of them gets that back by its demand alone, in the same two rounds as any other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from coordinator.core.allocation.tree import GroupNode
 from coordinator.core.answer import Limit, answer
@@ -114,9 +114,14 @@ def _way(state: CoordinatorState, name: str, dimension: Dimension) -> Iterator[G
 def _sharing(own: TreeGroupView, children: list[str]) -> str:
     if own.part is None:
         return ""
-    more = len(children) - _CHILDREN_TOLD
-    named = ", ".join(children[:_CHILDREN_TOLD]) + (f" and {more} more" if more > 0 else "")
+    named = names_of(children)
     return f"{own.group} has no traffic of its own: its {own.part:,}/s are shared among {named}."
+
+
+def names_of(children: Sequence[str]) -> str:
+    """Return the names of the first of some children, and how many more there are."""
+    more = len(children) - _CHILDREN_TOLD
+    return ", ".join(children[:_CHILDREN_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _lending(own: TreeGroupView, above: TreeGroupView) -> str:

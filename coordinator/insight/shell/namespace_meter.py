@@ -21,7 +21,6 @@ class NamespaceGate(Protocol):
 
     async def namespace_traffic(self, *, whole: bool = False) -> tuple[NamespaceTraffic, ...]:
         """Return the counts of namespaces since the last call: all, or those whose turn it is."""
-        ...
 
 
 class NamespaceMeter:

@@ -33,11 +33,9 @@ class PartitionGate(Protocol):
 
     async def partition_limits(self) -> Rates:
         """Return the limit of each partition."""
-        ...
 
     async def partition_traffic(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call, under the topics' names."""
-        ...
 
 
 class PartitionMeter:

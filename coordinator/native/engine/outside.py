@@ -174,13 +174,6 @@ class TopicPolicies:
         yield from (self.publish, self.dispatch, self.replication)
 
 
-class BrokerCounters(Protocol):
-    """The counters of all topics on the own broker."""
-
-    async def read(self) -> CounterReading:
-        """Return the present counters. Raises BrokerUnreachable, Refused."""
-
-
 class OwnerCounters(Protocol):
     """The counters of all topics on the own broker, and of parts of what they were sent."""
 

@@ -14,7 +14,7 @@ import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.insight.model.reconciliation_views import EscapedTraffic, ReconciliationView
-from coordinator.native.engine.outside import BrokerCounters
+from coordinator.native.engine.counting import CounterReading
 from coordinator.ports import Catalogue, Clock, PortError
 from coordinator.reconciliation.engine.counting import BrokerBook, Row, Volume
 from coordinator.reconciliation.engine.reconciliation import Reconciliation, uncounted_view
@@ -27,6 +27,9 @@ _RECORDED_EVERY_NS: Final = 60 * NANOS_PER_SECOND
 _log = structlog.get_logger(__name__)
 
 
+ReadCounters = Callable[[], Awaitable[CounterReading]]
+"""Returns the broker's counters of all topics, by subscription; raises BrokerUnreachable and Refused."""
+
 PassedTotals = Callable[[], Awaitable[Mapping[Row, tuple[int, int]]]]
 """Returns the messages and bytes that passed since the gate's start, by namespace and class."""
 
@@ -35,7 +38,7 @@ class Reconciler:
     """Reconcile one broker and its gate.
 
     Args:
-        counters: the broker's, by subscription.
+        counters: reads the broker's.
         passed: the gate's counters.
         book: the broker's counters as of the last reading.
         accounts: of all namespaces.
@@ -48,7 +51,7 @@ class Reconciler:
 
     def __init__(
         self,
-        counters: BrokerCounters,
+        counters: ReadCounters,
         passed: PassedTotals,
         book: BrokerBook,
         accounts: Reconciliation,
@@ -58,7 +61,7 @@ class Reconciler:
         part: float,
         record: Callable[[Sequence[EscapedTraffic], int, int], None] | None = None,
     ) -> None:
-        self._counters = counters
+        self._read_counters = counters
         self._passed = passed
         self._book = book
         self.accounts = accounts
@@ -116,7 +119,7 @@ class Reconciler:
             PortError: the broker's counters cannot be read.
         """
         began_ns = self._clock.now_ns()
-        reading = await self._counters.read()
+        reading = await self._read_counters()
         # After the broker's: see account.py.
         totals = await self._passed()
         now_ns = self._clock.now_ns()

@@ -17,6 +17,12 @@ def let_pass(_kind: int) -> None:
     """Object to no type."""
 
 
+def feed(stream: FrameStream, data: bytes) -> None:
+    """Take the bytes of a read, and decide a turn of frames."""
+    stream.keep(data)
+    stream.go_on()
+
+
 class Decider:
     """Decides by producer id, and remembers what it took."""
 
@@ -70,7 +76,7 @@ def test_every_split_of_a_stream_gives_the_same_output(
     output = b""
     while stream:
         size = data.draw(st.integers(1, len(stream)))
-        decider.stream.feed(stream[:size])
+        feed(decider.stream, stream[:size])
         stream = stream[size:]
         while decider.stream.waits:
             decider.stream.go_on()
@@ -82,7 +88,7 @@ def test_every_split_of_a_stream_gives_the_same_output(
     left = [f for f in frames if not is_send(f, TAKEN) and not is_send(f, SWALLOWED)]
     assert peer.split(output) == left
     assert decider.taken == [frame for frame in frames if is_send(frame, TAKEN)]
-    assert decider.stream.buffered_bytes == 0
+    assert not decider.stream.awaits_rest
 
 
 @pytest.mark.parametrize("position", range(1, 200))
@@ -92,9 +98,9 @@ def test_an_inserted_frame_never_lands_inside_another(position: int) -> None:
     stream = peer.send(WATCHED) + peer.PING
     position = min(position, len(stream))
 
-    decider.stream.feed(stream[:position])
+    feed(decider.stream, stream[:position])
     decider.stream.insert(peer.PONG)
-    decider.stream.feed(stream[position:])
+    feed(decider.stream, stream[position:])
 
     assert sorted(peer.split(decider.out())) == sorted([peer.send(WATCHED), peer.PING, peer.PONG])
 
@@ -104,7 +110,7 @@ def test_neighbouring_frames_leave_in_one_piece() -> None:
     decider = Decider()
     data = peer.send(WATCHED) * 50 + peer.PING
 
-    decider.stream.feed(data)
+    feed(decider.stream, data)
 
     assert decider.stream.out[0] is data
 
@@ -112,7 +118,7 @@ def test_neighbouring_frames_leave_in_one_piece() -> None:
 def test_a_turn_decides_its_number_of_frames_and_leaves_the_others() -> None:
     """They are decided when it is told to go on, and each is counted once."""
     decider = Decider(turn=3)
-    decider.stream.feed(peer.send(SWALLOWED) * 7)
+    feed(decider.stream, peer.send(SWALLOWED) * 7)
     assert (decider.seen, decider.stream.waits) == (3, True)
     decider.stream.go_on()
     assert (decider.seen, decider.stream.waits) == (6, True)
@@ -137,14 +143,16 @@ def test_a_large_frame_streams_through() -> None:
     decider = Decider()
     frame = peer.send(WATCHED, content=b"z" * 1_000_000)
 
-    decider.stream.feed(frame[:400])
+    feed(decider.stream, frame[:400])
     assert decider.out() == frame[:400]
-    decider.stream.feed(frame[400:500_000])
+    feed(decider.stream, frame[400:500_000])
     assert decider.out() == frame[400:500_000]
-    decider.stream.feed(frame[500_000:] + peer.PING)
+    feed(decider.stream, frame[500_000:] + peer.PING)
 
     assert decider.out() == frame[500_000:] + peer.PING
-    assert (decider.seen, decider.stream.buffered_bytes) == (1, 0)
+    assert decider.seen == 1
+    assert not decider.stream.awaits_rest
+    assert not decider.stream.waits
 
 
 def test_a_command_that_nobody_watches_is_not_awaited() -> None:
@@ -152,7 +160,7 @@ def test_a_command_that_nobody_watches_is_not_awaited() -> None:
     decider = Decider()
     frame = peer.command(33, (1, b"t" * 100_000))
 
-    decider.stream.feed(frame[:24])
+    feed(decider.stream, frame[:24])
 
     assert decider.out() == frame[:24]
 
@@ -162,8 +170,8 @@ def test_nothing_behind_a_stop_is_decoded() -> None:
     passes = [FrameVerdict.PASSES, FrameVerdict.STOP]
     stream = FrameStream({SEND: lambda *_: passes.pop(0)}, SEND, let_pass)
 
-    stream.feed(peer.send(1) + peer.send(2) + peer.send(3) + b"\xff" * 100)
-    stream.feed(peer.PING)
+    feed(stream, peer.send(1) + peer.send(2) + peer.send(3) + b"\xff" * 100)
+    feed(stream, peer.PING)
 
     assert b"".join(stream.out) == peer.send(1)
     assert stream.stopped
@@ -182,7 +190,7 @@ def test_resume_begins_with_the_frame_that_stopped() -> None:
     stream = FrameStream({SEND: lambda *_: verdicts.pop(0)}, SEND, let_pass)
     frames = [peer.send(1), peer.send(2), peer.send(3)]
 
-    stream.feed(b"".join(frames))
+    feed(stream, b"".join(frames))
     stream.resume()
     stream.resume()
 
@@ -207,12 +215,12 @@ def test_sizes_that_cannot_be_are_malformed(head: str, fault: FrameFault, more: 
     sizes = bytes.fromhex(head)
     behind = b"\x08\x12\x92\x01"[:more]
     with pytest.raises(MalformedFrame) as together:
-        Decider().stream.feed(peer.PING + sizes + behind)
+        feed(Decider().stream, peer.PING + sizes + behind)
     byte_by_byte = Decider().stream
     for at in range(len(sizes) - 1):
-        byte_by_byte.feed(sizes[at : at + 1])
+        feed(byte_by_byte, sizes[at : at + 1])
     with pytest.raises(MalformedFrame) as apart:
-        byte_by_byte.feed(sizes[-1:] + behind)
+        feed(byte_by_byte, sizes[-1:] + behind)
 
     assert together.value.fault is apart.value.fault is fault
 
@@ -223,6 +231,6 @@ def test_the_largest_frame_is_let_through() -> None:
     head = (5_253_116).to_bytes(4, "big") + (5_253_112).to_bytes(4, "big")
     head += b"\x08\x12\x92\x01" + peer.varint(5_253_112 - 4 - 4)
 
-    decider.stream.feed(head + bytes(12))
+    feed(decider.stream, head + bytes(12))
 
     assert decider.out() == head + bytes(12)

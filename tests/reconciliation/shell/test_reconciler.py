@@ -61,7 +61,7 @@ class Site:
     def reconciler(self) -> Reconciler:
         """Return the subject of the tests."""
         made = Reconciler(
-            self, self.passed_totals, BrokerBook(), Reconciliation("broker-1"), self.clock,
+            self.read, self.passed_totals, BrokerBook(), Reconciliation("broker-1"), self.clock,
             interval_s=2.0, part=0.02, record=self.record,
         )  # fmt: skip
         made.catalogue_changed(Catalogue(attachments=Attachments({}, {"t/n": "g"})))
