@@ -25,7 +25,7 @@ async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def orders(client: httpx.AsyncClient) -> str:
+async def orders(world: World) -> str:
     """A group called orders, limited to 3,000 messages/s."""
-    await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 3_000})
+    await world.put_orders()
     return "orders"

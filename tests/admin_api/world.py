@@ -43,7 +43,7 @@ from coordinator.insight.model.views import (
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.insight.shell.views import SidecarViews
-from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
+from coordinator.ports import Catalogue, RecorderHealth, Unreachable
 from coordinator.runtime.logs import LogLevel
 from tests.memory.operations import MemoryOperations
 from tests.memory.store import MemoryStore
@@ -343,16 +343,17 @@ class World:
     def _groups_changed(self, catalogue: Catalogue) -> None:
         self.handle(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
 
-    def with_relay(self, relay: BrokerRelay) -> AdminBackend:
-        """The backend of a sidecar that passes other paths on."""
-        return replace(self.backend, relay=relay)
-
     def client(self, token: str | None = None, **changes: Any) -> httpx.AsyncClient:
         """A client of another sidecar with the same surroundings, apart from what is changed."""
         app = app_of(replace(self.backend, **changes))
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         transport = httpx.ASGITransport(app, client=("10.1.2.3", 4567))
         return httpx.AsyncClient(transport=transport, base_url="http://sidecar", headers=headers)
+
+    async def put_orders(self) -> None:
+        """Limit a group called orders to 3,000 messages/s."""
+        async with self.client() as client:
+            await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 3_000})
 
     def throttle_orders(self) -> None:
         """Two brokers share 3,000 messages/s of orders; the second one is throttled."""
