@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -185,19 +183,3 @@ def test_help(run: Run, words: tuple[str, ...]) -> None:
 
     assert shown.exit_code == 0
     assert "pulsar-quota" in shown.stdout
-
-
-SAYS_SO = """
-import sys
-import coordinator.cli.__main__
-print([name for name in ("coordinator.simulation", "fastapi", "pyarrow") if name in sys.modules])
-"""
-
-
-def test_no_command_waits_until_what_only_some_need_is_loaded() -> None:
-    """The simulator, the admin API and Arrow take longer to load than most commands run."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -406,38 +404,6 @@ async def test_an_api_that_is_stopped_while_it_is_loaded_is_not_served(world: Wo
         loading.set()
         await stopping
         await api.ends()
-
-
-SAYS_SO = """
-import sys
-import coordinator.cli.__main__, coordinator.app.sidecar
-print([name for name in ("fastapi", "uvicorn", "pyarrow", "pyspark") if name in sys.modules])
-"""
-
-
-def test_the_start_of_a_sidecar_does_not_wait_for_the_libraries_of_its_api() -> None:
-    """They are loaded beside it."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"
-
-
-WITHOUT_KEYS = """
-import sys
-import admin_api.app, coordinator.cli.__main__, coordinator.app.http.server, coordinator.app.sidecar
-print([name for name in ("jwt", "admin_api.requests.tokens") if name in sys.modules])
-"""
-
-
-def test_a_sidecar_that_checks_no_tokens_has_no_library_of_tokens_in_memory() -> None:
-    """Unused code takes none of the 120 MB that an idle sidecar may have."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_KEYS], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"
 
 
 async def test_the_api_is_told_to_stop_and_does_not_look_for_it(
