@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 
 @pytest.fixture
@@ -29,3 +29,9 @@ async def orders(world: World) -> str:
     """A group called orders, limited to 3,000 messages/s."""
     await world.put_orders()
     return "orders"
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """The own broker, which answers 204 unless a test says otherwise."""
+    return Broker()

@@ -10,17 +10,10 @@ import pytest
 
 from admin_api.routes import relay
 from tests.admin_api.keys import access, token
-from tests.admin_api.relay.test_relay import Broker
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 PATH = "/admin/v2/namespaces/shop/made"
 GROUP = f"{PATH}/resourcegroup"
-
-
-@pytest.fixture
-def broker() -> Broker:
-    """A broker."""
-    return Broker()
 
 
 @pytest.fixture

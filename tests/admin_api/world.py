@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
 from admin_api.changes.echo import Echo
+from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
@@ -365,6 +366,33 @@ class World:
         for broker in ("broker-1", "broker-2"):
             key = ("orders", Dimension.PUBLISH_MESSAGES, broker)
             self.views.explanations[key] = explanation(broker)
+
+
+class Broker:
+    """The own broker's web service: answers what a test says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[httpx.Request] = []
+        self.answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(204)
+        self.breaks_off = False
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        """Take a request in."""
+        await request.aread()
+        self.asked.append(request)
+        answer = self.answer(request)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield answer.content
+            if self.breaks_off:
+                raise httpx.ReadError("gone")
+
+        return httpx.Response(answer.status_code, headers=answer.headers.raw, content=pieces())
+
+    @property
+    def relay(self) -> HttpBrokerRelay:
+        """The way to it."""
+        return HttpBrokerRelay("http://broker:8080", transport=httpx.MockTransport(self.handle))
 
 
 def usage_row(
