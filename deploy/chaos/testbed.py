@@ -11,7 +11,7 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,12 @@ from deploy.chaos.links import Link, Links
 from deploy.chaos.network_paths import NetworkPaths, open_network_paths
 from deploy.local import rest
 from deploy.local.cluster import Cluster
-from deploy.local.errors import LocalClusterError, WrongUseError
+from deploy.local.errors import WrongUseError
 from deploy.local.programs import Programs
 from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from deploy.local.waiting import insist, wait_until
 
 TENANT = "chaos"
 LIMIT = 600
@@ -43,7 +44,6 @@ INTERVAL_S = 1
 _BUNDLES = 12
 _READY_WITHIN_S = 60.0
 _READ_WITHIN_S = 120.0
-_POLL_S = 0.1
 _RECORD_FILE_S = 2.0
 #: A recorder that failed tries again every two seconds; the rest is for a busy machine.
 _RECORDED_WITHIN_S = 10.0
@@ -146,7 +146,8 @@ class Testbed:
     def come_home(self) -> None:
         """Bring every topic back to its broker, as the cluster's own shedding would in time."""
         for name, topic in self.topic_of.items():
-            self._insist(partial(self.topics.move, topic, self.brokers[name]))
+            move = partial(self.topics.move, topic, self.brokers[name])
+            insist(move, f"{topic} is not back at {name}", within_s=_READY_WITHIN_S)
 
     def end_publishing(self) -> None:
         """End the publisher, once it has its receipts."""
@@ -238,12 +239,12 @@ class Testbed:
         self.sidecars.limit(self.group, body)
         self.sidecars.attach(self._namespace, self.group)
         if self.path == NATIVE:
-            self._insist(self._see_attachment_in_pulsar)
-
-    def _see_attachment_in_pulsar(self) -> None:
-        path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
-        if self.group not in rest.request("GET", f"{self.cluster.web_url()}{path}"):
-            raise LocalClusterError("Pulsar does not know the attachment.")
+            path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
+            wait_until(
+                lambda: self.group in rest.request("GET", f"{self.cluster.web_url()}{path}"),
+                "Pulsar does not know the attachment",
+                within_s=_READY_WITHIN_S,
+            )
 
     def _start_clients(self) -> None:
         topics = [word for topic in self.topic_of.values() for word in ("--topic", topic)]
@@ -277,18 +278,6 @@ class Testbed:
             return found
         finally:
             client.close()
-
-    def _insist(self, do: Callable[[], object]) -> None:
-        """Try until it is done: brokers that have just come back refuse for a while."""
-        deadline_s = time.monotonic() + _READY_WITHIN_S
-        while True:
-            try:
-                do()
-                break
-            except LocalClusterError:
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(_POLL_S)
 
 
 def _sent(number: int, sent_s: float, outcome: str) -> Sent:

@@ -9,9 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +23,7 @@ from deploy.local.processes import ProcessIdentity
 from deploy.local.programs import Programs
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
-from deploy.local.waiting import wait_until
+from deploy.local.waiting import insist, wait_until
 
 BUS_NAMESPACE = "pulsar/system"
 PIP_82_TOPICS = "resourceUsagePublishTopicName"
@@ -34,7 +31,7 @@ PIP_82_TOPICS = "resourceUsagePublishTopicName"
 PROGRAM = ("-m", "coordinator.cli")
 #: Four for each of three brokers, so that each of them owns some.
 _BUNDLES = 12
-_POLL_S = 0.05
+_PROBED_WITHIN_S = 2.0
 _STOP_GRACE_S = 20.0
 
 
@@ -100,20 +97,25 @@ class Sidecars:
         """Start the sidecars of these brokers, or all, and wait until they are ready.
 
         Raises:
-            LocalClusterError: one ended, or was not ready in time; its log's end is in the text.
+            LocalClusterError: one ended, or was not ready in `timeout_s` seconds after those before it;
+                its last answer and its log's end are in the text.
         """
         wanted = names or tuple(self._brokers)
         for name in wanted:
             made = command(self.configuration_file(name), self._program)
             self._programs.start(_program(name), made)
             self._running.add(name)
-        deadline = time.monotonic() + timeout_s
         for name in wanted:
-            while not is_ready(self.admin_url(name)):
-                if not self._is_alive(name) or time.monotonic() > deadline:
-                    log = processes.tail(self.log_file(name))
-                    raise LocalClusterError(f"The sidecar of {name} is not ready:\n{log}")
-                time.sleep(_POLL_S)
+            url, alive = (
+                f"{self.admin_url(name)}/quota/v1/ready",
+                partial(self._require_alive, name),
+            )
+            ready = partial(rest.request, "GET", url, timeout_s=_PROBED_WITHIN_S)
+            try:
+                insist(ready, f"The sidecar of {name} is not ready", alive, timeout_s)
+            except LocalClusterError as error:
+                log = processes.tail(self.log_file(name))
+                raise LocalClusterError(f"{error}\n{log}") from error
 
     def pid(self, name: str) -> int:
         """The pid of a running sidecar; what it has started is its family (`processes.family`)."""
@@ -188,7 +190,7 @@ class Sidecars:
         at_one = list(self._brokers)[min(1, len(self._brokers) - 1)]
         path = f"/admin/v2/namespaces/{namespace}/resourcegroup/{group}"
         url = f"{self.admin_url(at_one)}{path}"
-        wait_until(lambda: _succeeds("POST", url), f"Attaching {namespace} fails")
+        insist(partial(rest.request, "POST", url), f"Attaching {namespace} fails")
         for name in self._brokers:
             knows = partial(self._knows_attachment, name, namespace, group)
             wait_until(knows, f"{name} misses the attachment of {namespace}")
@@ -196,14 +198,15 @@ class Sidecars:
     def _knows_attachment(self, name: str, namespace: str, group: str) -> bool:
         if not self._is_alive(name):
             return True
-        try:
-            told = rest.request("GET", f"{self.admin_url(name)}/quota/v1/groups/{group}")
-        except LocalClusterError:
-            return False
+        told = rest.request("GET", f"{self.admin_url(name)}/quota/v1/groups/{group}")
         return namespace in json.loads(told)["attachments"]["namespaces"]
 
     def _is_alive(self, name: str) -> bool:
         return name in self._running and processes.is_alive(self._programs.process(_program(name)))
+
+    def _require_alive(self, name: str) -> None:
+        if not self._is_alive(name):
+            raise LocalClusterError(f"The sidecar of {name} ended by itself:")
 
     def _outlast(self, name: str, struck: ProcessIdentity, number: signal.Signals) -> int | None:
         """Signal one process of a sidecar, and wait until all of them are gone."""
@@ -274,20 +277,3 @@ def bus_topics(brokers: Sequence[Broker], owners: Sequence[Broker]) -> tuple[str
 
 def _program(broker: str) -> str:
     return f"{broker}-sidecar"
-
-
-def _succeeds(method: str, url: str) -> bool:
-    try:
-        rest.request(method, url)
-    except LocalClusterError:
-        return False
-    return True
-
-
-def is_ready(admin_url: str) -> bool:
-    """Say whether a sidecar limits by what it knows of all the others."""
-    try:
-        with urllib.request.urlopen(f"{admin_url}/quota/v1/ready", timeout=2.0) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.HTTPError):
-        return False

@@ -17,25 +17,51 @@ T = TypeVar("T")
 
 
 def wait_until(
-    condition: Callable[[], T], trouble: str, attend: Callable[[], None] = lambda: None
+    condition: Callable[[], T],
+    trouble: str,
+    attend: Callable[[], None] = lambda: None,
+    within_s: float = _WITHIN_S,
 ) -> T:
     """Wait until a condition holds, and return what it then is.
 
     Args:
-        condition: asked about twenty times a second; holds when its answer is true.
+        condition: asked about twenty times a second; holds when its answer is true. One that raises
+            LocalClusterError does not hold yet: servers that have just come back refuse for a while.
         trouble: what to say when it does not come to hold.
         attend: called between the questions; raises to end the wait.
+        within_s: the longest wait, in seconds; a condition is asked at least once.
 
     Raises:
-        LocalClusterError: the condition still did not hold after two minutes.
+        LocalClusterError: the condition did not hold in time; the text ends with its last error.
     """
-    deadline_s = time.monotonic() + _WITHIN_S
-    while not (answer := condition()):
+    deadline_s = time.monotonic() + within_s
+    while True:
+        refusal = None
+        try:
+            if answer := condition():
+                return answer
+        except LocalClusterError as error:
+            refusal = error
         if time.monotonic() >= deadline_s:
-            raise LocalClusterError(f"{trouble} after {_WITHIN_S:.0f} s.")
+            seen = f": {refusal}" if refusal else "."
+            raise LocalClusterError(f"{trouble} after {within_s:.0f} s{seen}") from refusal
         attend()
         time.sleep(_POLL_S)
-    return answer
+
+
+def insist(
+    do: Callable[[], object],
+    trouble: str,
+    attend: Callable[[], None] = lambda: None,
+    within_s: float = _WITHIN_S,
+) -> None:
+    """Do something until it raises no LocalClusterError; all else is as in `wait_until`."""
+
+    def is_done() -> bool:
+        do()
+        return True
+
+    wait_until(is_done, trouble, attend, within_s)
 
 
 def wait_for(until_s: float, attend: Callable[[], None]) -> None:

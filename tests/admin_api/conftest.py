@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 
 @pytest.fixture
@@ -25,7 +25,13 @@ async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def orders(client: httpx.AsyncClient) -> str:
+async def orders(world: World) -> str:
     """A group called orders, limited to 3,000 messages/s."""
-    await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 3_000})
+    await world.put_orders()
     return "orders"
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """The own broker, which answers 204 unless a test says otherwise."""
+    return Broker()

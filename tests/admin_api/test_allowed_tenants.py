@@ -9,8 +9,7 @@ import pytest
 
 from coordinator.core.owners import ALLOWED_TENANTS_MAX, uses_of
 from tests.admin_api.keys import access, token
-from tests.admin_api.relay.test_relay import Broker
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 GROUP = "/admin/v2/resourcegroups/theirs"
 NAMESPACE = "/admin/v2/namespaces/public/default"
@@ -30,12 +29,6 @@ async def root(world: World) -> AsyncIterator[httpx.AsyncClient]:
         body = {"publishRateInMsgs": 50, "allowedTenants": ["shop", "bank"]}
         assert (await client.put(GROUP, json=body)).status_code == 204
         yield client
-
-
-@pytest.fixture
-def broker() -> Broker:
-    """The own broker."""
-    return Broker()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Attaching namespaces as Pulsar answers it, and tenants in the same way."""
+"""Attaching namespaces as Pulsar answers it, and every other owner of traffic in the same way."""
 
 from __future__ import annotations
 
@@ -9,44 +9,67 @@ from tests.admin_api.world import World
 
 NAMESPACE = "/admin/v2/namespaces/public/default/resourcegroup"
 TENANT = "/admin/v2/tenants/public/resourcegroup"
+SUBSCRIPTION = "/quota/v1/subscriptions/persistent/public/default/orders/audit%20log/resourcegroup"
+ROLES = {
+    "alice": "alice",
+    "team-*": "team-*",
+    "spiffe:%2F%2Fa%2Fb%20c": "spiffe://a/b c",
+    "%C3%A4@b.c": "ä@b.c",
+    "%2E%2E": "..",
+    "a%25b": "a%b",
+}
+OWNERS: dict[str, dict[str, object]] = {
+    NAMESPACE: {"namespaces": ["public/default"]},
+    TENANT: {"tenants": ["public"]},
+    "/quota/v1/default-role/resourcegroup": {"defaultRole": True},
+    SUBSCRIPTION: {"subscriptions": ["persistent/public/default/orders/audit log"]},
+    SUBSCRIPTION.replace("%20", "%2F"): {
+        "subscriptions": ["persistent/public/default/orders/audit/log"]
+    },
+    "/quota/v1/clusters/west/replication/resourcegroup": {"remoteClusters": ["west"]},
+    **{f"/quota/v1/roles/{path}/resourcegroup": {"roles": [role]} for path, role in ROLES.items()},
+}
+"""By the path of its group, an owner as the definition of the group lists it."""
+
+NOTHING: dict[str, object] = {
+    **{each: [] for each in ("tenants", "namespaces", "roles", "subscriptions", "remoteClusters")},
+    "defaultRole": False,
+}
 both_owners = pytest.mark.parametrize("owner", [NAMESPACE, TENANT])
+every_owner = pytest.mark.parametrize("owner", list(OWNERS))
 
 
-@both_owners
+@every_owner
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 @pytest.mark.shows("pip-82/attach-tenant")
 async def test_attaching(client: httpx.AsyncClient, orders: str, owner: str, method: str) -> None:
-    """Pulsar attaches with POST, PIP-82 with PUT; the answer to a read is the bare name."""
+    """Pulsar attaches with POST, PIP-82 with PUT; a read answers the bare name, the group lists it."""
     attached = await client.request(method, f"{owner}/{orders}")
     found = await client.get(owner)
+    group = (await client.get(f"/quota/v1/groups/{orders}")).json()
 
     assert (attached.status_code, attached.content) == (204, b"")
     assert "content-type" not in attached.headers
     assert (found.status_code, found.content) == (200, b"orders")
     assert found.headers["content-type"] == "application/json"
+    assert group["attachments"] == NOTHING | OWNERS[owner]
 
 
-@both_owners
-async def test_nothing_attached_is_an_empty_body(client: httpx.AsyncClient, owner: str) -> None:
-    """Pulsar answers 200 with nothing in it."""
-    found = await client.get(owner)
-
-    assert (found.status_code, found.content) == (200, b"")
-    assert found.headers["content-type"] == "application/json"
-
-
-@both_owners
+@every_owner
 async def test_detaching_twice_is_fine(client: httpx.AsyncClient, orders: str, owner: str) -> None:
-    """The second DELETE finds nothing to do and says the same."""
+    """The second DELETE finds nothing to do and says the same; Pulsar reads 200 with nothing in it."""
+    before = await client.get(owner)
     await client.post(f"{owner}/{orders}")
 
     answers = [await client.delete(owner), await client.delete(owner)]
 
     assert [answer.status_code for answer in answers] == [204, 204]
-    assert (await client.get(owner)).content == b""
+    for found in (before, await client.get(owner)):
+        assert (found.status_code, found.content) == (200, b"")
+        assert found.headers["content-type"] == "application/json"
 
 
-@both_owners
+@every_owner
 async def test_path_may_end_in_a_slash(client: httpx.AsyncClient, orders: str, owner: str) -> None:
     """Pulsar's server does not care for the slash at the end."""
     await client.post(f"{owner}/{orders}")
@@ -55,7 +78,7 @@ async def test_path_may_end_in_a_slash(client: httpx.AsyncClient, orders: str, o
     assert (await client.delete(f"{owner}/")).status_code == 204
 
 
-@both_owners
+@every_owner
 async def test_later_attachment_replaces_the_earlier(
     client: httpx.AsyncClient, orders: str, owner: str
 ) -> None:
@@ -63,13 +86,14 @@ async def test_later_attachment_replaces_the_earlier(
     await client.put("/admin/v2/resourcegroups/other", json={})
     await client.post(f"{owner}/{orders}")
 
+    assert (await client.delete(f"/admin/v2/resourcegroups/{orders}")).status_code == 412
     await client.post(f"{owner}/other")
 
     assert (await client.get(owner)).content == b"other"
     assert (await client.delete(f"/admin/v2/resourcegroups/{orders}")).status_code == 204
 
 
-@both_owners
+@every_owner
 async def test_unknown_group(client: httpx.AsyncClient, owner: str) -> None:
     """ResourceGroupsTest: attaching to what is not there fails."""
     refused = await client.post(f"{owner}/none")

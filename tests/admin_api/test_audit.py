@@ -8,12 +8,11 @@ import httpx
 import pytest
 
 from tests.admin_api.keys import access, token
+from tests.admin_api.test_attachments import NAMESPACE, SUBSCRIPTION, TENANT
 from tests.admin_api.world import World
 
 GROUPS = "/admin/v2/resourcegroups"
 AUDIT = "/quota/v1/audit"
-TENANT = "/admin/v2/tenants/public/resourcegroup"
-NAMESPACE = "/admin/v2/namespaces/public/default/resourcegroup"
 
 
 async def trail(client: httpx.AsyncClient) -> list[dict[str, Any]]:
@@ -73,7 +72,7 @@ async def test_without_access_control_a_change_is_anonymous(
     """The address is known all the same."""
     (entry,) = await trail(client)
 
-    assert (entry["actor"], entry["address"]) == ("anonymous", "127.0.0.1")
+    assert (entry["actor"], entry["address"]) == ("anonymous", "10.1.2.3")
 
 
 async def test_what_changes_nothing_is_not_written_down(
@@ -128,14 +127,26 @@ async def test_a_creation_and_a_deletion_are_rolled_back(
     assert (await client.get(f"{GROUPS}/orders")).json()["publishRateInMsgs"] == 3_000
 
 
-@pytest.mark.parametrize("path", [TENANT, NAMESPACE])
+@pytest.mark.parametrize(
+    ("path", "subject"),
+    [
+        (TENANT, "tenants/public"),
+        (NAMESPACE, "namespaces/public/default"),
+        ("/quota/v1/roles/team-*/resourcegroup", "roles/team-*"),
+        ("/quota/v1/default-role/resourcegroup", "roles/"),
+        (SUBSCRIPTION, "subscriptions/persistent/public/default/orders/audit log"),
+        ("/quota/v1/clusters/west/replication/resourcegroup", "clusters/west"),
+    ],
+)
 async def test_attachments_are_rolled_back(
-    client: httpx.AsyncClient, orders: str, path: str
+    client: httpx.AsyncClient, orders: str, path: str, subject: str
 ) -> None:
-    """Detached, moved, attached anew."""
+    """Detached, moved, attached anew; the trail names each owner by its kind."""
     await client.put(f"{GROUPS}/bills", json={})
     await client.post(f"{path}/orders")
     await client.post(f"{path}/bills")
+    moved = (await trail(client))[0]
+    assert (moved["subject"], moved["before"], moved["after"]) == (subject, "orders", "bills")
 
     assert (await roll_back(client, 3)).status_code == 204
     assert (await client.get(path)).text == "orders"

@@ -182,13 +182,10 @@ async def test_a_reader_that_falls_behind_is_told_and_let_go(
     assert not readers
 
 
-async def test_readers_of_events_are_bounded(world: World) -> None:
+async def test_readers_of_events_are_bounded(client: httpx.AsyncClient, world: World) -> None:
     """One more gets 503 and a reason."""
     world.app.state.event_readers["admin"] = events.MAX_READERS
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(world.app), base_url="http://sidecar"
-    ) as client:
-        refused = await client.get("/quota/v1/events")
+    refused = await client.get("/quota/v1/events")
 
     assert (refused.status_code, refused.json()["reason"][:10]) == (503, "64 readers")
 

@@ -102,16 +102,6 @@ async def test_every_failure_names_its_cause(
     assert (response.status_code, response.json()) == (503, {"reason": reason})
 
 
-async def test_silent_bus_is_named_by_readiness(client: httpx.AsyncClient, world: World) -> None:
-    """The bus fails no request: it drops reports, and the sidecar that misses them says so."""
-    world.views.turn(state=Lifecycle.DEGRADED, ready=False, degradations=(Degradation.BUS_SILENT,))
-
-    response = await client.get("/quota/v1/ready")
-
-    assert response.status_code == 503
-    assert "the bus is silent" in response.json()["reason"]
-
-
 @pytest.mark.parametrize(
     "degradation", [Degradation.ZOOKEEPER_SUSPENDED, Degradation.ZOOKEEPER_LOST]
 )

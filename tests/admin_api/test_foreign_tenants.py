@@ -12,35 +12,35 @@ OWN, OTHER = "public", "another"
 GROUPS = "/admin/v2/resourcegroups"
 
 
-def spellings(own: str, other: str, what: str = "resourcegroup") -> tuple[str, ...]:
-    """Paths to what another tenant, or its namespace ns, has; most go through the own tenant."""
+def spellings(own: str, other: str) -> tuple[str, ...]:
+    """Paths to the group of another tenant, or of its namespace ns; most go through the own tenant."""
     spelled = f"%{ord(other[0]):02x}{other[1:]}"
     return (
-        f"/admin/v2/tenants/{other}/{what}",
-        f"/admin/v2/tenants/{own}/../{other}/{what}",
-        f"/admin/v2/tenants/{own}/..;/{other}/{what}",
-        f"/admin/v2/tenants/{own}/%2e%2e/{other}/{what}",
-        f"/admin/v2/tenants/{own}%2F..%2F{other}/{what}",
-        f"/admin/v2/tenants/{own}%252F..%252F{other}/{what}",
-        f"/admin/v2/tenants/{spelled}/{what}",
-        f"/admin/v2/tenants/{other}%00/{what}",
-        f"/admin/v2/tenants/{other};x={own}/{what}",
-        f"/admin/v2/tenants/{other}%20/{what}",
-        f"/admin/v2//tenants/{other}/{what}",
-        f"/admin/v2/tenants//{other}/{what}",
-        f"/admin/v2/tenants/./{other}/{what}",
-        f"/admin/v2/namespaces/{other}/ns/{what}",
-        f"/admin/v2/namespaces/{own}/../{other}/ns/{what}",
-        f"/admin/v2/namespaces/{own}/..%2F{other}%2Fns/{what}",
-        f"/admin/v2/namespaces/{own}%2F..%2F{other}/ns/{what}",
-        f"/admin/v2/namespaces/{own}/ns%2F..%2F..%2F{other}%2Fns/{what}",
-        f"/admin/v2/namespaces/{spelled}/ns/{what}",
-        f"/admin/v2/namespaces/{other}/%6es/{what}",
-        f"/admin/v2/namespaces/{other}/ns;x/{what}",
-        f"/admin/v2/namespaces/{other}/ns%00/{what}",
-        f"/admin/v2/namespaces//{other}/ns/{what}",
-        f"/admin/v2/namespaces/{other}//ns/{what}",
-        f"/admin/v2/namespaces/{own}\\..\\{other}/ns/{what}",
+        f"/admin/v2/tenants/{other}/resourcegroup",
+        f"/admin/v2/tenants/{own}/../{other}/resourcegroup",
+        f"/admin/v2/tenants/{own}/..;/{other}/resourcegroup",
+        f"/admin/v2/tenants/{own}/%2e%2e/{other}/resourcegroup",
+        f"/admin/v2/tenants/{own}%2F..%2F{other}/resourcegroup",
+        f"/admin/v2/tenants/{own}%252F..%252F{other}/resourcegroup",
+        f"/admin/v2/tenants/{spelled}/resourcegroup",
+        f"/admin/v2/tenants/{other}%00/resourcegroup",
+        f"/admin/v2/tenants/{other};x={own}/resourcegroup",
+        f"/admin/v2/tenants/{other}%20/resourcegroup",
+        f"/admin/v2//tenants/{other}/resourcegroup",
+        f"/admin/v2/tenants//{other}/resourcegroup",
+        f"/admin/v2/tenants/./{other}/resourcegroup",
+        f"/admin/v2/namespaces/{other}/ns/resourcegroup",
+        f"/admin/v2/namespaces/{own}/../{other}/ns/resourcegroup",
+        f"/admin/v2/namespaces/{own}/..%2F{other}%2Fns/resourcegroup",
+        f"/admin/v2/namespaces/{own}%2F..%2F{other}/ns/resourcegroup",
+        f"/admin/v2/namespaces/{own}/ns%2F..%2F..%2F{other}%2Fns/resourcegroup",
+        f"/admin/v2/namespaces/{spelled}/ns/resourcegroup",
+        f"/admin/v2/namespaces/{other}/%6es/resourcegroup",
+        f"/admin/v2/namespaces/{other}/ns;x/resourcegroup",
+        f"/admin/v2/namespaces/{other}/ns%00/resourcegroup",
+        f"/admin/v2/namespaces//{other}/ns/resourcegroup",
+        f"/admin/v2/namespaces/{other}//ns/resourcegroup",
+        f"/admin/v2/namespaces/{own}\\..\\{other}/ns/resourcegroup",
     )
 
 

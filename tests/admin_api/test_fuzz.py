@@ -11,7 +11,6 @@ import asyncio
 import os
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
@@ -32,9 +31,8 @@ _KNOWN = {"name": "orders", "group": "orders", "tenant": "public", "namespace": 
 
 
 async def _put_orders(world: World) -> None:
-    transport = httpx.ASGITransport(world.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://sidecar") as client:
-        await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 3_000})
+    await world.put_orders()
+    async with world.client() as client:
         await client.post("/admin/v2/namespaces/public/default/resourcegroup/orders")
     await world.watch.look()
 

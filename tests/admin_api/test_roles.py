@@ -21,41 +21,6 @@ def path_of(role: str) -> str:
     return f"{ROLES}/{quote(role, safe='')}/resourcegroup"
 
 
-@pytest.mark.parametrize("role", ["alice", "team-*", "spiffe://a/b c", "ä@b.c", "..", "a%b"])
-@pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_a_role_is_attached_told_and_detached(
-    client: httpx.AsyncClient, orders: str, world: World, role: str, method: str
-) -> None:
-    """As tenants are; the definition lists it."""
-    path = path_of(role).replace("..", "%2E%2E")
-    assert (await client.request(method, f"{path}/{orders}")).status_code == 204
-    assert (await client.get(path)).text == orders
-    assert world.views.shown.attachments.roles == {role: orders}
-    found = (await client.get(f"/quota/v1/groups/{orders}")).json()
-    assert found["attachments"] == {
-        "tenants": [], "namespaces": [], "roles": [role], "defaultRole": False,
-        "subscriptions": [], "remoteClusters": [],
-    }  # fmt: skip
-    for _ in range(2):
-        assert (await client.delete(path)).status_code == 204
-    assert (await client.get(path)).text == ""
-
-
-async def test_roles_without_an_attachment_have_a_group_too(
-    client: httpx.AsyncClient, orders: str, world: World
-) -> None:
-    """It is no role's name."""
-    assert (await client.put(f"{DEFAULT}/{orders}")).status_code == 204
-    assert (await client.get(DEFAULT)).text == orders
-    assert world.views.shown.attachments.roles == {"": orders}
-    listed = (await client.get("/quota/v1/groups")).json()
-    assert [each["attachments"]["defaultRole"] for each in listed] == [True]
-    refused = await client.delete(f"/admin/v2/resourcegroups/{orders}")
-    assert refused.status_code == 412
-    assert (await client.delete(DEFAULT)).status_code == 204
-    assert world.views.shown.attachments.roles == {}
-
-
 @pytest.mark.parametrize(
     ("role", "reason"),
     [
@@ -87,9 +52,7 @@ async def test_a_role_that_cannot_be_attached_is_refused_by_name(
 async def test_a_role_needs_a_group_that_can_have_traffic(
     client: httpx.AsyncClient, orders: str, world: World
 ) -> None:
-    """A missing one is 412, as of tenants; one with children is 409."""
-    assert (await client.put(f"{path_of('alice')}/nothing")).status_code == 412
-    assert (await client.put(f"{DEFAULT}/nothing")).status_code == 412
+    """One with children is 409, with where to attach it."""
     await client.put("/admin/v2/resourcegroups/child", json={"parent": orders})
     refused = await client.put(f"{path_of('alice')}/{orders}")
     assert refused.status_code == 409
@@ -123,21 +86,6 @@ async def test_only_a_super_user_attaches_roles(world: World) -> None:
         assert (await client.get(path_of("bob"))).status_code == 200
     async with world.client(None, access=access()) as client:
         assert (await client.get(ROLES)).status_code == 401
-
-
-async def test_the_attachment_of_a_role_is_rolled_back(
-    client: httpx.AsyncClient, orders: str, world: World
-) -> None:
-    """To the earlier group, or to none."""
-    await client.put("/admin/v2/resourcegroups/bills", json={})
-    for group in (orders, "bills"):
-        await client.put(f"{path_of('team-*')}/{group}")
-    entry = (await client.get("/quota/v1/audit", params={"limit": 1})).json()[0]
-    assert entry["subject"] == "roles/team-*"
-    assert (entry["before"], entry["after"]) == (orders, "bills")
-    undone = await client.post(f"/quota/v1/audit/{entry['id']}/rollback")
-    assert undone.status_code == 204
-    assert world.views.shown.attachments.roles == {"team-*": orders}
 
 
 SEEN = (

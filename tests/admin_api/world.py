@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
 from admin_api.changes.echo import Echo
+from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
@@ -43,7 +44,7 @@ from coordinator.insight.model.views import (
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.insight.shell.views import SidecarViews
-from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
+from coordinator.ports import Catalogue, RecorderHealth, Unreachable
 from coordinator.runtime.logs import LogLevel
 from tests.memory.operations import MemoryOperations
 from tests.memory.store import MemoryStore
@@ -343,16 +344,17 @@ class World:
     def _groups_changed(self, catalogue: Catalogue) -> None:
         self.handle(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
 
-    def with_relay(self, relay: BrokerRelay) -> AdminBackend:
-        """The backend of a sidecar that passes other paths on."""
-        return replace(self.backend, relay=relay)
-
     def client(self, token: str | None = None, **changes: Any) -> httpx.AsyncClient:
         """A client of another sidecar with the same surroundings, apart from what is changed."""
         app = app_of(replace(self.backend, **changes))
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         transport = httpx.ASGITransport(app, client=("10.1.2.3", 4567))
         return httpx.AsyncClient(transport=transport, base_url="http://sidecar", headers=headers)
+
+    async def put_orders(self) -> None:
+        """Limit a group called orders to 3,000 messages/s."""
+        async with self.client() as client:
+            await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 3_000})
 
     def throttle_orders(self) -> None:
         """Two brokers share 3,000 messages/s of orders; the second one is throttled."""
@@ -364,6 +366,33 @@ class World:
         for broker in ("broker-1", "broker-2"):
             key = ("orders", Dimension.PUBLISH_MESSAGES, broker)
             self.views.explanations[key] = explanation(broker)
+
+
+class Broker:
+    """The own broker's web service: answers what a test says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[httpx.Request] = []
+        self.answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(204)
+        self.breaks_off = False
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        """Take a request in."""
+        await request.aread()
+        self.asked.append(request)
+        answer = self.answer(request)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield answer.content
+            if self.breaks_off:
+                raise httpx.ReadError("gone")
+
+        return httpx.Response(answer.status_code, headers=answer.headers.raw, content=pieces())
+
+    @property
+    def relay(self) -> HttpBrokerRelay:
+        """The way to it."""
+        return HttpBrokerRelay("http://broker:8080", transport=httpx.MockTransport(self.handle))
 
 
 def usage_row(

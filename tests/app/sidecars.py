@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -152,13 +151,3 @@ def shares(runner: Runner) -> dict[str, Rate | None]:
         row.broker: row.limits.of(Dimension.PUBLISH_MESSAGES)
         for row in runner.views.group_view("orders").brokers
     }
-
-
-async def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something holds; fails after half a minute."""
-    try:
-        async with asyncio.timeout(30):
-            while not condition():
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"never happened: {what}") from None

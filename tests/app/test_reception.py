@@ -21,7 +21,8 @@ from coordinator.wire.fields import BadReport
 from coordinator.wire.intake import Intake
 from coordinator.wire.senders import Opened
 from coordinator.wire.signature import Signer
-from tests.app.sidecars import World, eventually
+from tests.app.sidecars import World
+from tests.contract.listening import eventually
 from tests.memory.surroundings import (
     MemoryBus,
 )

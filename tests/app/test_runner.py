@@ -22,7 +22,8 @@ from coordinator.core.topics import TopicName
 from coordinator.core.traffic import NamespaceTraffic
 from coordinator.insight.model.operations import Operation
 from coordinator.ports import RecorderHealth, TopicLimit
-from tests.app.sidecars import PUBLISH, World, eventually, shares
+from tests.app.sidecars import PUBLISH, World, shares
+from tests.contract.listening import eventually
 
 
 async def test_sidecars_find_each_other_and_share_a_limit() -> None:

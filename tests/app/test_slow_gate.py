@@ -13,7 +13,8 @@ from coordinator.core.instructions import Instruction
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.core.traffic import Traffic
-from tests.app.sidecars import PUBLISH, RecordingGate, World, eventually
+from tests.app.sidecars import PUBLISH, RecordingGate, World
+from tests.contract.listening import eventually
 
 
 class SlowGate(RecordingGate):

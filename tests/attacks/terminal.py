@@ -44,10 +44,10 @@ def assert_harmless(said: str) -> None:
     assert not any(line.startswith(FORGED) for line in said.split("\n"))
 
 
-def assert_prints_harmless(url: str, *commands: tuple[str, ...], token: str = "") -> None:
+def assert_prints_harmless(url: str, *commands: tuple[str, ...]) -> None:
     """Each of these commands prints what is harmless; as many run at once as there are processors."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for said in threads.map(lambda words: printed(url, *words, token=token), commands):
+        for said in threads.map(lambda words: printed(url, *words), commands):
             assert_harmless(said)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -317,3 +318,74 @@ def test_an_unknown_field_with_a_value_is_refused_by_name(
 
     after = zookeeper.get(node) if zookeeper.exists(node) else None
     assert after == before
+
+
+OWNERS = {
+    "role": "/quota/v1/roles/{}/resourcegroup",
+    "subscription": f"/quota/v1/subscriptions/persistent/{TENANT}/ns/t/{{}}/resourcegroup",
+    "cluster": "/quota/v1/clusters/{}/replication/resourcegroup",
+}
+"""The path of an owner's group, by the field that a refusal of the owner's name begins with."""
+
+UNSHOWN = ("a%00b", "a%0Ab", "a%0A", "%1B[2J", "%E2%80%AE", "x" * 256, "x" * 10_240)
+NO_OWNERS = {
+    "role": (*UNSHOWN, "*", "*a", "a*b"),
+    "subscription": (*UNSHOWN, ""),
+    "cluster": (*UNSHOWN, "%2F", "a%2Fb", "a%20b", "%", "%FF", "*"),
+}
+NO_GROUPS = (
+    *("", "/", ".", "..", "%2E%2E", "a/b", "a%2Fb", "a%252Fb", "%00", "a%0Ab", "%FF", "%"),
+    *(f"{GROUP}/", f"{GROUP}%2F", f"{GROUP}%0A", f"/{GROUP}", "x" * 256, "x" * 10_240),
+)
+
+
+@contextmanager
+def attached(site: Site, owner: str) -> Iterator[None]:
+    """Attach an owner, by the path of its group, and detach it with a slash behind the path."""
+    assert site.caller.ask("PUT", f"{owner}/{GROUP}").status == 204, owner
+    try:
+        assert site.caller.ask("GET", f"{owner}/").text == GROUP
+        yield
+    finally:
+        assert site.caller.ask("DELETE", f"{owner}/").status == 204, owner
+
+
+@pytest.mark.parametrize("field", list(OWNERS))
+def test_a_bad_name_of_an_owner_or_of_its_group_changes_nothing(site: Site, field: str) -> None:
+    """With any method, with a slash behind it or not: 400, and the reason begins with what is wrong."""
+    kept = OWNERS[field].format("kept")
+    asked = [
+        (m, f"{kept}/{group}", "ResourceGroup") for m in ("POST", "PUT") for group in NO_GROUPS
+    ]
+    for owner in map(OWNERS[field].format, NO_OWNERS[field]):
+        asked += [(method, f"{owner}/{GROUP}", field) for method in ("POST", "PUT")]
+        asked += [(method, owner + end, field) for method in ("GET", "DELETE") for end in ("", "/")]
+    with attached(site, kept):
+        before = site.state()
+        for method, path, what in asked:
+            answer = site.caller.ask(method, path)
+            assert answer.status == 400, (method, path, answer.text)
+            assert answer.reason.startswith(f"{what} "), (method, path, answer.text)
+        assert site.state() == before
+
+
+ODD_OWNERS = {
+    "role": ("..", "%2E%2E", "..%2F..%2Fgroups%2F" + GROUP, "%", "%25", "a//b"),
+    "subscription": ("..", "%2E%2E", "..%2F..%2Fgroups%2F" + GROUP, "%", "%25", "*"),
+    "cluster": ("..", "%2E%2E", "..."),
+}
+
+
+@pytest.mark.parametrize("field", list(OWNERS))
+def test_an_odd_name_of_an_owner_has_nodes_of_its_own(site: Site, field: str) -> None:
+    """One among the attachments and one below its group, for as long as it is attached."""
+    with attached(site, OWNERS[field].format("kept")):
+        before = site.state()["stored"]
+        for name in ODD_OWNERS[field]:
+            with attached(site, OWNERS[field].format(name)):
+                after = site.state()["stored"]
+            below = [path.split("/")[2:-1] for path in sorted(after.keys() - before.keys())]
+            assert [where[0] for where in below] == ["attachments", "groups"], name
+            assert below[1] == ["groups", GROUP]
+            assert before.items() <= after.items()
+            assert site.state()["stored"] == before

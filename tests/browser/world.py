@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -43,6 +43,7 @@ from coordinator.wire import reports
 from coordinator.wire.signature import Signer, split_signature
 from tests.admin_api.world import FixedGate, FixedLogLevel
 from tests.app.sidecars import RecordingGate
+from tests.contract.listening import eventually
 from tests.memory.escrow import MemoryEscrow
 from tests.memory.operations import MemoryOperations
 from tests.memory.store import MemoryStore
@@ -246,13 +247,3 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave them to the tests."""
         yield
-
-
-async def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
-    """Wait until something holds."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"never happened: {what}") from None

@@ -39,15 +39,9 @@ class InProcess(httpx.BaseTransport):
 def world() -> World:
     """A healthy sidecar's surroundings, with a group called orders."""
     world = World()
-    asyncio.run(_put_orders(world))
+    asyncio.run(world.put_orders())
     world.throttle_orders()
     return world
-
-
-async def _put_orders(world: World) -> None:
-    transport = httpx.ASGITransport(world.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://sidecar") as client:
-        await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 3_000})
 
 
 @pytest.fixture

@@ -108,23 +108,6 @@ def test_list_of_nothing(run: Run) -> None:
     assert json.loads(run("groups", "list", "--json").stdout) == []
 
 
-@pytest.mark.parametrize("owner", [("--tenant", "public"), ("--namespace", "public/default")])
-def test_attaching_and_detaching(run: Run, owner: tuple[str, str]) -> None:
-    """A group in use cannot be deleted; detaching twice is fine."""
-    attached = run("groups", "attach", "orders", *owner)
-    in_use = run("groups", "delete", "orders")
-    other = run("groups", "detach", "payments", *owner)
-    detached = run("groups", "detach", "orders", *owner)
-    again = run("groups", "detach", *owner, "--json")
-    deleted = run("groups", "delete", "orders", "--json")
-
-    assert [r.exit_code for r in (attached, detached, again, deleted)] == [0, 0, 0, 0]
-    assert (in_use.exit_code, in_use.stderr) == (1, "ResourceGroup is in use\n")
-    assert (other.exit_code, "attached to ResourceGroup orders" in other.stderr) == (1, True)
-    assert json.loads(again.stdout)["detachedFrom"] is None
-    assert json.loads(deleted.stdout) == {"name": "orders", "deleted": True}
-
-
 def test_deleting_by_force_detaches_first(run: Run) -> None:
     """Every owner; the group of another is left alone."""
     run("groups", "create", "other", "-mp", "1")

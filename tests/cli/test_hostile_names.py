@@ -46,15 +46,14 @@ def test_a_table_a_message_and_a_styled_text_show_escapes(
 class Liar(httpx.BaseTransport):
     """A sidecar, or what poses as one, whose every answer is hostile."""
 
-    def __init__(self, answers: dict[str, object], status: int = 200) -> None:
+    def __init__(self, answers: dict[str, object]) -> None:
         self._answers = answers
-        self._status = status
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer by the path's beginning."""
         for path, answer in self._answers.items():
             if request.url.path.startswith(path):
-                return httpx.Response(self._status, json=answer)
+                return httpx.Response(200, json=answer)
         return httpx.Response(404, json={"reason": HOSTILE})
 
 

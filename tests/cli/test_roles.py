@@ -1,4 +1,4 @@
-"""``pulsar-quota groups`` and roles: options, files, and what is refused before anything is asked."""
+"""``pulsar-quota groups`` and owners of traffic: options, files, and what is refused unasked."""
 
 from __future__ import annotations
 
@@ -18,17 +18,41 @@ def attached(run: Run, group: str = "orders") -> dict[str, object]:
     return attachments
 
 
-@pytest.mark.parametrize("role", ["batch", "team-*", "spiffe://a/b", "ä b"])
-def test_a_role_is_attached_and_detached(run: Run, role: str) -> None:
-    """By name or by a pattern; both say what they did."""
-    done = run("groups", "attach", "orders", "--role", role)
-    assert done.stdout == f"ResourceGroup orders attached to roles/{role}.\n"
-    assert attached(run)["roles"] == [role]
-    assert f"role {role}" in run("groups", "list").stdout
-    refused = run("groups", "detach", "bills", "--role", role)
-    assert (refused.exit_code, "is attached to ResourceGroup orders" in refused.output) == (1, True)
-    assert run("groups", "detach", "orders", "--role", role).exit_code == 0
-    assert attached(run)["roles"] == []
+AUDIT = "persistent/public/default/orders/audit/log"
+OWNERS = [
+    ("--tenant", "public", "tenants", "tenants", ""),
+    ("--namespace", "public/default", "namespaces", "namespaces", ""),
+    ("--role", "batch", "roles", "roles", "role "),
+    ("--role", "team-*", "roles", "roles", "role "),
+    ("--role", "spiffe://a/b", "roles", "roles", "role "),
+    ("--role", "ä b", "roles", "roles", "role "),
+    ("--subscription", AUDIT, "subscriptions", "subscriptions", "subscription "),
+    ("--subscription", f"persistent://{AUDIT[11:]}", "subscriptions", "subscriptions", ""),
+    ("--remote-cluster", "west", "remoteClusters", "clusters", "replication with "),
+]
+
+
+@pytest.mark.parametrize(("option", "name", "key", "kind", "words"), OWNERS)
+def test_an_owner_is_attached_shown_and_detached(
+    run: Run, option: str, name: str, key: str, kind: str, words: str
+) -> None:
+    """A group in use cannot be deleted; detaching names the group or not, and twice is fine."""
+    owner = name.replace("persistent://", "persistent/")
+    done = run("groups", "attach", "orders", option, name)
+    assert done.stdout == f"ResourceGroup orders attached to {kind}/{owner}.\n"
+    assert attached(run)[key] == [owner]
+    for asked in (("get", "orders"), ("list",)):
+        assert words + owner in " ".join(run("groups", *asked, columns=300).stdout.split())
+    in_use = run("groups", "delete", "orders")
+    assert (in_use.exit_code, in_use.stderr) == (1, "ResourceGroup is in use\n")
+    other = run("groups", "detach", "payments", option, name)
+    assert (other.exit_code, "is attached to ResourceGroup orders" in other.stderr) == (1, True)
+    detached = run("groups", "detach", "orders", option, name)
+    again = run("groups", "detach", option, name, "--json")
+    assert (detached.exit_code, json.loads(again.stdout)["detachedFrom"]) == (0, None)
+    assert not any(attached(run).values())
+    deleted = run("groups", "delete", "orders", "--json")
+    assert json.loads(deleted.stdout) == {"name": "orders", "deleted": True}
 
 
 def test_the_default_is_an_option_of_its_own(run: Run) -> None:
@@ -110,28 +134,6 @@ def test_a_file_with_a_role_that_cannot_be_changes_nothing(
     assert refused.exit_code == 2
     assert reason in " ".join(refused.output.split())
     assert run("groups", "get", "bills").exit_code == 1
-
-
-AUDIT = "persistent/public/default/orders/audit/log"
-
-
-@pytest.mark.parametrize(
-    ("options", "key", "owner", "shown"),
-    [
-        (("--subscription", AUDIT), "subscriptions", AUDIT, f"subscription {AUDIT}"),
-        (("--subscription", AUDIT.replace("/", "://", 1)), "subscriptions", AUDIT, "audit/log"),
-        (("--remote-cluster", "west"), "remoteClusters", "west", "replication with west"),
-    ],
-)
-def test_single_subscriptions_and_replication_are_attached_too(
-    run: Run, options: tuple[str, str], key: str, owner: str, shown: str
-) -> None:
-    """By options of their own."""
-    assert run("groups", "attach", "orders", *options).exit_code == 0
-    assert attached(run)[key] == [owner]
-    assert shown in " ".join(run("groups", "get", "orders").stdout.split())
-    assert run("groups", "detach", "orders", *options).exit_code == 0
-    assert not any(attached(run).values())
 
 
 def test_a_file_states_subscriptions_and_remote_clusters(run: Run, tmp_path: Path) -> None:

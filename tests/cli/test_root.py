@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -102,13 +100,14 @@ def test_unreachable_api_is_one_line(run: Run, error: httpx.HTTPError) -> None:
     "response",
     [
         httpx.Response(200, text="<html>"),
+        httpx.Response(200, json=7),
         httpx.Response(404, text="<html>"),
         httpx.Response(500, json=[]),
         httpx.Response(302),
     ],
 )
 def test_something_else_answers(run: Run, response: httpx.Response) -> None:
-    """A proxy or a broker at that address is recognised as what it is not."""
+    """A proxy or a broker at that address is recognised as what it is not; a page of groups is a list."""
     failed = run("groups", "list", carrier=answering(response))
 
     assert failed.exit_code == 1
@@ -151,14 +150,6 @@ def test_an_answer_of_the_wrong_form_is_one_line(
     )
 
 
-def test_a_list_of_another_form_is_no_answer_of_a_sidecar(run: Run) -> None:
-    """A page is a list."""
-    failed = run("groups", "list", carrier=answering(httpx.Response(200, json=7)))
-
-    assert failed.exit_code == 1
-    assert "is not the admin API of a sidecar" in failed.stderr
-
-
 def test_refused_token(run: Run) -> None:
     """The message says how to send a token."""
     response = httpx.Response(401, json={"reason": "Authentication required"})
@@ -185,19 +176,3 @@ def test_help(run: Run, words: tuple[str, ...]) -> None:
 
     assert shown.exit_code == 0
     assert "pulsar-quota" in shown.stdout
-
-
-SAYS_SO = """
-import sys
-import coordinator.cli.__main__
-print([name for name in ("coordinator.simulation", "fastapi", "pyarrow") if name in sys.modules])
-"""
-
-
-def test_no_command_waits_until_what_only_some_need_is_loaded() -> None:
-    """The simulator, the admin API and Arrow take longer to load than most commands run."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"

@@ -44,8 +44,13 @@ class Heard(Generic[T]):
         return self.values[-1]
 
 
-async def eventually(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-    """Wait until the condition holds."""
-    async with asyncio.timeout(deadline_s):
-        while not condition():  # the condition may be anything
-            await asyncio.sleep(_POLL_S)
+async def eventually(
+    condition: Callable[[], bool], what: str = "this", deadline_s: float = DEADLINE_S
+) -> None:
+    """Wait until the condition holds; the failure says in words what never did."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            while not condition():  # the condition may be anything
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise AssertionError(f"not in {deadline_s} s: {what}") from None

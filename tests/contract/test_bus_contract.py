@@ -40,7 +40,7 @@ def _owned_by(broker: Broker, cluster: Cluster) -> str:
 
 
 async def _connected(bus: ReportBus, deadline_s: float = 30.0) -> None:
-    await eventually(lambda: all(bus.health().connected.values()), deadline_s)
+    await eventually(lambda: all(bus.health().connected.values()), deadline_s=deadline_s)
 
 
 @pytest.fixture(params=["memory", pytest.param("pulsar", marks=pytest.mark.cluster)])

@@ -73,15 +73,10 @@ class MemoryEntryTopic:
 
 
 class MemoryNativeAdmin:
-    """`coordinator.native.engine.outside.NativeAdmin` in memory.
+    """`coordinator.native.engine.outside.NativeAdmin` in memory; the broker reports once a second."""
 
-    Args:
-        service_url: the name in which the broker reports.
-        interval_s: the time between its reports.
-    """
-
-    def __init__(self, service_url: str = "pulsar://a:6650", interval_s: int = 1) -> None:
-        self._facts = BrokerFacts(service_url, interval_s, TRANSPORT, version="4.2.4")
+    def __init__(self) -> None:
+        self._facts = BrokerFacts("pulsar://a:6650", 1, TRANSPORT, version="4.2.4")
         self.records: dict[str, Record] = {}
         #: Every namespace, and its group; empty is none.
         self.groups: dict[str, str] = {}

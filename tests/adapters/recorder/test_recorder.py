@@ -49,7 +49,7 @@ from coordinator.core.state import CoordinatorState
 from coordinator.core.traffic import Traffic
 from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.insight.model.reconciliation_views import EscapedTraffic
-from tests.adapters.recorder.world import START_NS, Recording, eventually, files_at, rows_of
+from tests.adapters.recorder.world import START_NS, Recording, eventually, rows_of
 
 PUBLISH = MonitoringClass.PUBLISH
 ORDERS = ResourceGroup("orders", Rates(publish_messages=3000), configuration_version=7)
@@ -432,16 +432,6 @@ def test_many_rows_are_written_while_others_arrive(tmp_path: Path) -> None:
         range(1, 40_001)
     )
     assert recording.recorder.health().rows_written == 40_000
-
-
-def test_files_of_a_broker_are_named_after_it(tmp_path: Path) -> None:
-    """Several sidecars may share a place."""
-    files_at(tmp_path, broker="b-2").tidy(0.0)
-    with Recording(tmp_path, broker="b-2") as recording:
-        recording.recorder.report_sent(report("b-2"), 64, 1)
-
-    (path,) = tmp_path.rglob("*.parquet")
-    assert path.name == "b-2.run-1.00000000.parquet"
 
 
 def test_traffic_round_the_gate_is_recorded_with_its_class(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 
 from admin_api.relay.allowed import passes
 from admin_api.routes.relay import METHODS
-from tests.admin_api.relay.test_relay import Broker
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 Ask = Callable[[str, str, Mapping[str, str]], Awaitable[httpx.Response]]
 
@@ -152,27 +150,26 @@ CONTROLS = [
 ]
 
 
-@contextlib.asynccontextmanager
-async def asking(world: World, broker: Broker) -> AsyncIterator[Ask]:
+@pytest.fixture
+def ask(client: httpx.AsyncClient) -> Ask:
     """Sends targets as they are, which httpx would tidy up."""
-    async with world.client(relay=broker.relay) as client:
-        transport = client._transport
-        assert isinstance(transport, httpx.ASGITransport)
-        app, wanted = transport.app, ""
+    transport = client._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    app, wanted = transport.app, ""
 
-        async def with_target(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-            path, _, query = wanted.partition("?")
-            # As the server does.
-            taken = {"raw_path": path.encode(), "path": unquote(path)}
-            await app({**scope, **taken, "query_string": query.encode()}, receive, send)
+    async def with_target(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        path, _, query = wanted.partition("?")
+        # As the server does.
+        taken = {"raw_path": path.encode(), "path": unquote(path)}
+        await app({**scope, **taken, "query_string": query.encode()}, receive, send)
 
-        async def ask(method: str, target: str, headers: Mapping[str, str]) -> httpx.Response:
-            nonlocal wanted
-            wanted = target
-            return await client.request(method, "/", headers=headers)
+    async def ask(method: str, target: str, headers: Mapping[str, str]) -> httpx.Response:
+        nonlocal wanted
+        wanted = target
+        return await client.request(method, "/", headers=headers)
 
-        transport.app = with_target
-        yield ask
+    transport.app = with_target
+    return ask
 
 
 @pytest.mark.parametrize("path", [*MESSAGES, *OTHERS])
@@ -183,71 +180,64 @@ def test_what_is_not_on_the_list_passes_in_no_spelling(path: str) -> None:
         assert not passes(method, target.encode(), query.encode()), (method, target)
 
 
-async def test_the_answer_to_what_does_not_pass_says_where_to_ask(world: World) -> None:
+async def test_the_answer_to_what_does_not_pass_says_where_to_ask(ask: Ask, broker: Broker) -> None:
     """The broker hears nothing, also where a header names another method or path."""
-    broker = Broker()
     headers = {"X-HTTP-Method-Override": "GET", "X-Original-URL": "/admin/v2/clusters"}
-    async with asking(world, broker) as ask:
-        for path, method in itertools.product(MESSAGES, ("GET", "POST")):
-            refused = await ask(method, f"/{path}", headers)
+    for path, method in itertools.product(MESSAGES, ("GET", "POST")):
+        refused = await ask(method, f"/{path}", headers)
 
-            assert refused.status_code == 403
-            assert refused.json()["reason"] == (
-                f"{method} /{path} does not pass: this sidecar passes lookups, tenants, namespaces and "
-                "groups, in plain spelling; ask the broker itself: http://broker:8080"
-            )
+        assert refused.status_code == 403
+        assert refused.json()["reason"] == (
+            f"{method} /{path} does not pass: this sidecar passes lookups, tenants, namespaces and "
+            "groups, in plain spelling; ask the broker itself: http://broker:8080"
+        )
     assert not broker.asked
 
 
-async def test_what_may_be_read_is_not_written(world: World) -> None:
+async def test_what_may_be_read_is_not_written(ask: Ask, broker: Broker) -> None:
     """Clusters, partitions and schemas."""
-    broker = Broker()
-    async with asking(world, broker) as ask:
-        for path in ("clusters/c", f"{_TOPIC}/partitions", "schemas/a/b/c/schema", "tenants"):
-            for method in METHODS:
-                status = (await ask(method, f"/admin/v2/{path}", {})).status_code
-                assert status == (204 if method == "GET" else 403), (method, path)
+    for path in ("clusters/c", f"{_TOPIC}/partitions", "schemas/a/b/c/schema", "tenants"):
+        for method in METHODS:
+            status = (await ask(method, f"/admin/v2/{path}", {})).status_code
+            assert status == (204 if method == "GET" else 403), (method, path)
     assert len(broker.asked) == 4
 
 
 @pytest.mark.parametrize("rests", [CLIMBING, SPLITTING, CONTROLS])
-async def test_a_path_of_two_meanings_is_refused(world: World, rests: list[str]) -> None:
+async def test_a_path_of_two_meanings_is_refused(
+    ask: Ask, broker: Broker, world: World, rests: list[str]
+) -> None:
     """This holds for any method; the answer has the reason, and the broker hears nothing."""
-    broker = Broker()
-    async with asking(world, broker) as ask:
-        for rest, method in itertools.product(rests, ["GET", "PUT", "POST", "DELETE", "HEAD"]):
-            refused = await ask(method, f"/admin/v2/{rest}", {})
+    for rest, method in itertools.product(rests, ["GET", "PUT", "POST", "DELETE", "HEAD"]):
+        refused = await ask(method, f"/admin/v2/{rest}", {})
 
-            assert not broker.asked, rest
-            # Not 403: the path is one of ours, where the method or a name is refused.
-            assert refused.status_code in (400, 403, 405, 412), (rest, refused.text)
-            if method != "HEAD" and refused.status_code == 403:
-                assert " in plain spelling; " in refused.json()["reason"], rest
+        assert not broker.asked, rest
+        # Not 403: the path is one of ours, where the method or a name is refused.
+        assert refused.status_code in (400, 403, 405, 412), (rest, refused.text)
+        if method != "HEAD" and refused.status_code == 403:
+            assert " in plain spelling; " in refused.json()["reason"], rest
     assert not world.views.shown.groups
 
 
-async def test_so_are_lookups_and_queries(world: World) -> None:
+async def test_so_are_lookups_and_queries(ask: Ask, broker: Broker) -> None:
     """Everything that is relayed."""
-    broker = Broker()
-    async with asking(world, broker) as ask:
-        for target in (
-            "/lookup/..;/admin/v2/clusters",
-            "/lookup/v2;/topic/persistent/t/n/x",
-            "/lookup//v2/topic/persistent/t/n/x",
-            "/lookup/v2/topic%2Fpersistent/t/n/x",
-            "/%6cookup/v2/topic/persistent/public/default/t",
-            "/admin/v2/..;/..;/lookup/v2/topic/persistent/t/n/x",
-            "/admin/v3/..;/v2/clusters",
-            "/admin/v2/clusters?a=\u00e9",
-            "/admin/v2/clusters?\x7f",
-        ):
-            assert (await ask("GET", target, {})).status_code == 403, target
+    for target in (
+        "/lookup/..;/admin/v2/clusters",
+        "/lookup/v2;/topic/persistent/t/n/x",
+        "/lookup//v2/topic/persistent/t/n/x",
+        "/lookup/v2/topic%2Fpersistent/t/n/x",
+        "/%6cookup/v2/topic/persistent/public/default/t",
+        "/admin/v2/..;/..;/lookup/v2/topic/persistent/t/n/x",
+        "/admin/v3/..;/v2/clusters",
+        "/admin/v2/clusters?a=\u00e9",
+        "/admin/v2/clusters?\x7f",
+    ):
+        assert (await ask("GET", target, {})).status_code == 403, target
     assert not broker.asked
 
 
-async def test_what_clients_and_pulsar_admin_send_passes_as_it_is(world: World) -> None:
+async def test_what_clients_and_pulsar_admin_send_passes_as_it_is(ask: Ask, broker: Broker) -> None:
     """Names are encoded as Java encodes forms."""
-    broker = Broker()
     requests = [
         ("GET", "/admin/v2/clusters"),
         ("GET", "/admin/v2/clusters/standalone"),
@@ -269,9 +259,8 @@ async def test_what_clients_and_pulsar_admin_send_passes_as_it_is(world: World) 
         ("GET", "/lookup/v2/topic/persistent/public/default/t-partition-0?listenerName=external"),
         ("GET", "/lookup/v2/topic/persistent/public/default/t/bundle?listenerName=external"),
     ]
-    async with asking(world, broker) as ask:
-        for method, path in requests:
-            assert (await ask(method, path, {})).status_code == 204, path
+    for method, path in requests:
+        assert (await ask(method, path, {})).status_code == 204, path
     found = [(asked.method, asked.url.raw_path) for asked in broker.asked]
     assert found == [(method, path.encode()) for method, path in requests]
 

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from admin_api.routes import relay
-from coordinator.adapters.broker.relay import HttpBrokerRelay
 from tests.admin_api.keys import access, token
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 TOPIC = "/admin/v2/persistent/public/default/a%2Fb%3Fc%25/partitions"
-
-
-class Broker:
-    """Answers what a test says, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[httpx.Request] = []
-        self.answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(204)
-        self.breaks_off = False
-
-    async def handle(self, request: httpx.Request) -> httpx.Response:
-        """Take a request in."""
-        await request.aread()
-        self.asked.append(request)
-        answer = self.answer(request)
-
-        async def pieces() -> AsyncIterator[bytes]:
-            yield answer.content
-            if self.breaks_off:
-                raise httpx.ReadError("gone")
-
-        return httpx.Response(answer.status_code, headers=answer.headers.raw, content=pieces())
-
-    @property
-    def relay(self) -> HttpBrokerRelay:
-        """The way to it."""
-        return HttpBrokerRelay("http://broker:8080", transport=httpx.MockTransport(self.handle))
-
-
-@pytest.fixture
-def broker() -> Broker:
-    """A broker."""
-    return Broker()
-
-
-@pytest.fixture
-async def client(world: World, broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a sidecar beside the broker."""
-    async with world.client(relay=broker.relay) as client:
-        yield client
 
 
 @pytest.mark.parametrize(

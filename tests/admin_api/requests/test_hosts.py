@@ -9,8 +9,7 @@ import pytest
 
 from admin_api.requests.hosts import Hosts
 from tests.admin_api.keys import access, token
-from tests.admin_api.relay.test_relay import Broker
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 GROUP = "/admin/v2/resourcegroups/orders"
 CLEAR_BACKLOG = "/admin/v2/namespaces/public/default/clearBacklog"

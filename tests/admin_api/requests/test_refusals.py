@@ -6,8 +6,7 @@ import httpx
 from structlog.testing import capture_logs
 
 from admin_api.requests.refusals import REASONS, RefusalCounts
-from tests.admin_api.relay.test_relay import Broker
-from tests.admin_api.world import World
+from tests.admin_api.world import Broker, World
 
 
 def test_of_each_reason_one_line_a_second_is_logged() -> None:

@@ -306,17 +306,25 @@ async def test_what_is_no_request_is_told_so(world: World, sent: bytes, reason: 
         assert api.refused == {"malformed": 1}
 
 
+LONG_LINE = b"X-A: " + b"a" * 66_000
+
+
 @pytest.mark.parametrize(
-    "line",
-    [b"X-A: " + b"a" * 66_000, b"X: \r\n" * 15_000 + b"X:"],
-    ids=["one line", "many lines"],
+    "head",
+    [
+        GET[:-2] + LONG_LINE + b"\r\n\r\n",
+        GET[:-2] + b"X: \r\n" * 15_000 + b"\r\n",
+        GET[:-2] + LONG_LINE,
+        b"GET /" + b"x" * 66_000,
+    ],
+    ids=["one line", "many lines", "a line without an end", "a path without an end"],
 )
-async def test_a_head_beyond_its_bound_is_refused(world: World, line: bytes) -> None:
+async def test_a_head_beyond_its_bound_is_refused(world: World, head: bytes) -> None:
     """One that has arrived in full is refused, too; one just below the bound passes."""
     async with served(world, admin_request_seconds=LONG_S) as api:
-        head = GET[:-2] + b"Connection: close\r\n"
-        assert (await api.ask(head + b"X-A: " + b"a" * 65_000 + b"\r\n\r\n"))[0] == 200
-        found = await api.ask(head + line + b"\r\n\r\n")
+        below = GET[:-2] + b"Connection: close\r\nX-A: " + b"a" * 65_000
+        assert (await api.ask(below + b"\r\n\r\n"))[0] == 200
+        found = await api.ask(head)
 
         assert found == (400, "The head is larger than 65536 bytes")
         assert api.refused == {"malformed": 1}

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,7 +20,6 @@ from fastapi import FastAPI
 from admin_api.coordinator_loop import CoordinatorLoop
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.http import serving
-from coordinator.app.http.protocol import MAX_HEAD_BYTES
 from coordinator.app.http.server import ApiServer
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
@@ -305,20 +302,6 @@ async def test_the_api_answers_at_addresses_of_both_families(
             assert answer.status_code == 200, host
 
 
-@pytest.mark.parametrize("endless", [b"GET /", b"GET / HTTP/1.1\r\nX-Long: "])
-async def test_a_head_that_does_not_end_is_refused(world: World, endless: bytes) -> None:
-    """No caller can fill the sidecar's memory, with or without a token."""
-    settings = config()
-    async with serving.serving(settings, app_of(world)):
-        host, port = settings.admin_listen.split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(endless.ljust(MAX_HEAD_BYTES + 1, b"x"))
-        answer = await reader.readuntil(b"\r\n")
-        writer.close()
-        await writer.wait_closed()
-    assert answer == b"HTTP/1.1 400 Bad Request\r\n"
-
-
 async def test_long_requests_may_follow_each_other_without_end(world: World) -> None:
     """The bound is on what is begun and not ended, not on what a connection carries."""
     settings = config()
@@ -406,38 +389,6 @@ async def test_an_api_that_is_stopped_while_it_is_loaded_is_not_served(world: Wo
         loading.set()
         await stopping
         await api.ends()
-
-
-SAYS_SO = """
-import sys
-import coordinator.cli.__main__, coordinator.app.sidecar
-print([name for name in ("fastapi", "uvicorn", "pyarrow", "pyspark") if name in sys.modules])
-"""
-
-
-def test_the_start_of_a_sidecar_does_not_wait_for_the_libraries_of_its_api() -> None:
-    """They are loaded beside it."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"
-
-
-WITHOUT_KEYS = """
-import sys
-import admin_api.app, coordinator.cli.__main__, coordinator.app.http.server, coordinator.app.sidecar
-print([name for name in ("jwt", "admin_api.requests.tokens") if name in sys.modules])
-"""
-
-
-def test_a_sidecar_that_checks_no_tokens_has_no_library_of_tokens_in_memory() -> None:
-    """Unused code takes none of the 120 MB that an idle sidecar may have."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_KEYS], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"
 
 
 async def test_the_api_is_told_to_stop_and_does_not_look_for_it(

@@ -27,9 +27,9 @@ def ack(ids: int = 1) -> bytes:
     return command(10, (1, 1), (2, 0), *[(3, MESSAGE_ID)] * ids)
 
 
-def redeliver(ids: int = 1) -> bytes:
+def redeliver() -> bytes:
     """A REDELIVER of consumer 1."""
-    return command(20, (1, 1), *[(2, MESSAGE_ID)] * ids)
+    return command(20, (1, 1), (2, MESSAGE_ID))
 
 
 def consuming(bench: Bench, batches: int = 0, each: int = 1) -> Client:

@@ -29,11 +29,9 @@ def schema(size: int, mark: str = "a") -> bytes:
     return peer.message((1, "s"), (3, mark.encode() * (size - len(head) - 1)), (4, 2))
 
 
-def produces(
-    content: bytes, producer_id: int = 1, request_id: int = 1, topic: str = TOPIC
-) -> bytes:
+def produces(content: bytes, producer_id: int = 1, request_id: int = 1) -> bytes:
     """PRODUCER with a schema."""
-    return peer.command(5, (1, topic), (2, producer_id), (3, request_id), (7, content))
+    return peer.command(5, (1, TOPIC), (2, producer_id), (3, request_id), (7, content))
 
 
 def consumes(*fields: peer.Field, request_id: int = 1, subscription: str = "s") -> bytes:
@@ -43,9 +41,9 @@ def consumes(*fields: peer.Field, request_id: int = 1, subscription: str = "s") 
     )
 
 
-def creates(content: bytes, request_id: int = 1) -> bytes:
+def creates(content: bytes) -> bytes:
     """GET_OR_CREATE_SCHEMA."""
-    return peer.command(39, (1, request_id), (2, TOPIC), (3, content))
+    return peer.command(39, (1, 1), (2, TOPIC), (3, content))
 
 
 def adds(*topics: str, request_id: int = 1) -> bytes:

@@ -14,11 +14,11 @@ from tests.gate.conftest import MILLISECOND_NS, START_NS, TOPIC, Bench, Client
 SECOND = 1000
 
 
-def saturate(clients: list[Client], messages: int = 1, content: bytes = b"x" * 100) -> None:
+def saturate(clients: list[Client], messages: int = 1) -> None:
     """Keep every client's producer supplied with held SENDs."""
     for client in clients:
         for _ in range(20 - client.session.held_frames):
-            client.sends(peer.send(1, 0, messages, content))
+            client.sends(peer.send(1, 0, messages, b"x" * 100))
 
 
 def delivered(client: Client) -> int:

@@ -8,8 +8,6 @@ import itertools
 import os
 import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -148,22 +146,3 @@ async def test_the_level_of_the_log_is_told(capfd: pytest.CaptureFixture[str]) -
         worse = await here.client()
         assert await worse.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
     assert capfd.readouterr().err.count("malformed frame") == 1
-
-
-SAYS_SO = """
-import sys
-import coordinator.gate.process.server
-print([name for name in (
-    "coordinator.core.state", "coordinator.runtime.release", "httpx", "importlib.metadata", "kazoo",
-    "pulsar",
-) if name in sys.modules])
-"""
-
-
-def test_the_gate_loads_neither_the_core_nor_what_only_the_coordinator_needs() -> None:
-    """An idle sidecar has both processes in memory, and its gate opens when both are loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"

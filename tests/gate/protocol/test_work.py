@@ -26,9 +26,9 @@ from tests.gate.peer import command, message, varint
 MESSAGE_ID = message((1, 300), (2, 70_000))
 
 
-def ack(count: int, consumer_id: int = 1) -> bytes:
+def ack(count: int) -> bytes:
     """An ACK of this many messages."""
-    return command(10, (1, consumer_id), (2, 0), *[(3, MESSAGE_ID)] * count)
+    return command(10, (1, 1), (2, 0), *[(3, MESSAGE_ID)] * count)
 
 
 def publish(properties: int, *more: peer.Field, key: str = "k", value: str = "v") -> bytes:

@@ -23,18 +23,9 @@ def url(broker: str) -> str:
 class World:
     """Some sidecars that hear each other, and the table that all their brokers have."""
 
-    def __init__(
-        self,
-        *brokers: str,
-        margin: Mapping[str, int] | None = None,
-        in_trees: Collection[str] = (),
-        **limits: int,
-    ) -> None:
+    def __init__(self, *brokers: str, in_trees: Collection[str] = (), **limits: int) -> None:
         self.now_ns = S
-        self.sidecars = {
-            name: Steering(margin_permille=(margin or {}).get(name, 0), behind_gate=False)
-            for name in brokers
-        }
+        self.sidecars = {name: Steering() for name in brokers}
         self.table: dict[str, dict[str, Amounts]] = {}
         self.groups = limits or {"g": C}
         for name, steering in self.sidecars.items():

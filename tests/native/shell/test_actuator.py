@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from fractions import Fraction
 
@@ -12,73 +12,39 @@ from coordinator.core.model import Attachments, Dimension, ExactRates, Member, R
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
-from coordinator.native.engine.counting import CounterReading
 from coordinator.native.engine.entries import Amounts
-from coordinator.native.engine.outside import TopicHealth, TopicPolicies
+from coordinator.native.engine.outside import TopicPolicies
 from coordinator.native.engine.rate_policy import PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Catalogue, TopicLimit, Versioned
-from tests.memory.native import MemoryRatePolicies
-from tests.native.shell.test_upkeep import Clock, Pulsar, S
+from tests.memory.native import MemoryEntryTopics, MemoryRatePolicies
+from tests.memory.surroundings import ManualClock
+from tests.native.shell.test_upkeep import Answers, Pulsar, S
 
 _TURNS = 50
-
-
-class Topic:
-    """Keeps what is written; `coordinator.native.engine.outside.EntryTopic`."""
-
-    def __init__(self) -> None:
-        self.written: list[tuple[str, Mapping[str, Amounts]]] = []
-        self.say: Callable[[Statement], None] = lambda _: None
-
-    def watch(self, listener: Callable[[Statement], None]) -> None:
-        """The listener hears what a test says."""
-        self.say = listener
-
-    def write(
-        self,
-        broker: str,
-        amounts: Mapping[str, Amounts],
-        done: Callable[[bool], None],
-        *,
-        stands_in: bool,  # noqa: ARG002
-    ) -> None:
-        """A broker takes it at once."""
-        self.written.append((broker, amounts))
-        done(True)
-
-    def health(self) -> TopicHealth:
-        """Connected."""
-        return TopicHealth(connected=True, reason="", written=len(self.written), failed=0)
-
-
-class Counters:
-    """No topic is loaded; `coordinator.native.engine.outside.OwnerCounters`."""
-
-    async def read(self, *_: Collection[str]) -> CounterReading:
-        """Nothing."""
-        return CounterReading(())
 
 
 class World:
     """One sidecar whose core has told it a limit of a group."""
 
     def __init__(self, *, behind_gate: bool = False) -> None:
-        self.clock, self.topic = Clock(), Topic()
+        self.clock, self.topics = ManualClock(100 * S), MemoryEntryTopics()
+        self.heard: list[Statement] = []
+        self.topics.watch(self.heard.append)
         self.steering = Steering(behind_gate=behind_gate)
         self.native = NativeActuator(
             "broker-1",
             self.steering,
-            self.topic,
+            self.topics.open("broker-1"),
             Pulsar(),
             TopicPolicies(
                 MemoryRatePolicies(policy=PUBLISH),
                 MemoryRatePolicies(),
                 MemoryRatePolicies(policy=REPLICATION),
             ),
-            Counters(),
+            Answers(None),
             self.clock,
             poll_s=0,
         )
@@ -92,7 +58,11 @@ class World:
 
     def written(self) -> list[int]:
         """Messages of the entries so far."""
-        return [amounts["g"].messages for _, amounts in self.topic.written if "g" in amounts]
+        return [
+            said.amounts["g"].messages
+            for said in self.heard
+            if said.sidecar and "g" in said.amounts
+        ]
 
 
 def catalogue(**limits: Rates) -> Catalogue:
@@ -119,10 +89,10 @@ async def test_a_sidecar_that_has_just_started_lets_its_brokers_own_reports_stan
     async with running(world):
         await world.tell(6)
         await world.native.start()
-        world.topic.say(Statement("pulsar://a:6650", {"g": Amounts(200)}, producer="broker"))
+        world.topics.say(Statement("pulsar://a:6650", {"g": Amounts(200)}, producer="broker"))
         await world.tell(6)
         assert world.written() == []
-        world.clock.now += S
+        world.clock.advance(S)
         await world.tell(200)
         assert set(world.written()) == {200}
 
@@ -136,15 +106,15 @@ def test_a_lease_that_is_extended_keeps_the_fraction_of_a_limit() -> None:
     def parts(turns: int) -> list[int | None]:
         found = []
         for _ in range(turns):
-            world.clock.now += S
+            world.clock.advance(S)
             world.native.hold_lease(until_ns)
-            world.steering.decide(world.clock.now)
+            world.steering.decide(world.clock.now_ns())
             found.append(world.native.state().groups[0].part[0])
         return found
 
-    until_ns = world.clock.now + 60 * S
+    until_ns = world.clock.now_ns() + 60 * S
     assert sum(part or 0 for part in parts(9)) == 6
-    until_ns = world.clock.now
+    until_ns = world.clock.now_ns()
     assert parts(9) == [0] * 9
 
 
@@ -171,11 +141,11 @@ async def test_a_sidecar_that_stops_writes_no_more_and_keeps_nobody_waiting() ->
     async with running(world):
         await world.tell(6)
         world.native.stop_writing()
-        before = len(world.topic.written)
+        before = len(world.heard)
         await world.tell(600)
         world.native.when_in_force(lambda: called.append(True))
     assert set(world.written()) == {6}
-    assert len(world.topic.written) == before
+    assert len(world.heard) == before
     assert called == [True]
 
 

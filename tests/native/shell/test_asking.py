@@ -11,7 +11,8 @@ from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.asking import Asking
-from tests.native.shell.test_upkeep import Clock, S
+from tests.memory.surroundings import ManualClock
+from tests.native.shell.test_upkeep import S
 
 
 class Doubting(Steering):
@@ -30,8 +31,7 @@ class Doubting(Steering):
 def ask(broker: str) -> list[str]:
     """Return the brokers that are dead after this one was asked once."""
     steering = Doubting(broker)
-    clock = Clock()
-    clock.now = S
+    clock = ManualClock(S)
     asyncio.run(Asking(steering, clock, lambda: None).ask())
     return list(steering.table.dead(1, clock.now_ns()))
 

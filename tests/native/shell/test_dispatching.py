@@ -21,7 +21,7 @@ from coordinator.native.shell.kept_rates import give_all_back
 from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.ports import BrokerUnreachable
 from tests.memory.native import MemoryRatePolicies
-from tests.native.shell.test_upkeep import Clock
+from tests.memory.surroundings import ManualClock
 
 S = NANOS_PER_SECOND
 A, B, PARTED = "persistent://t/n/a", "persistent://t/n/b", "persistent://t/n/parted"
@@ -39,7 +39,7 @@ class World:
     """One of three sidecars, of a group with a dispatch limit of 600/s, of which it has 200."""
 
     def __init__(self, rank: int | None = 0, *, topic_policies: bool = True) -> None:
-        self.clock, self.seen = Clock(), Observed()
+        self.clock, self.seen = ManualClock(100 * S), Observed()
         self.policies = MemoryRatePolicies("t/n", A, B, PARTED)
         self.steering = Steering()
         self.limit(600, 200)
@@ -47,7 +47,7 @@ class World:
         members = ("a", "b", "c")
         self.steering.set_members(members)
         for name in members:
-            self.steering.take(Statement(name, {"g": NOTHING}, name, name), self.clock.now)
+            self.steering.take(Statement(name, {"g": NOTHING}, name, name), self.clock.now_ns())
         self.seen.facts = BrokerFacts("a", 1, TRANSPORT, topic_policies)
         self.dispatch = DispatchSteering(self.steering)
         self.book = ReplicationBook()
@@ -67,14 +67,14 @@ class World:
     async def sends(self, *topics: str, seconds: int = 1, each: int = 1_000) -> None:
         """Send to these topics' consumers at this rate; other topics have no consumers left."""
         for _ in range(2 * seconds):
-            self.clock.now += S // 2
+            self.clock.advance(S // 2)
             for topic in topics:
                 self.sent[topic] = self.sent.get(topic, 0) + each // 2
             counts = [
                 TopicCount("t/n", topic, 0, 0, sent, sent, 0, int(topic in topics))
                 for topic, sent in self.sent.items()
             ]
-            self.dispatch.poll(counts, S // 2, self.clock.now)
+            self.dispatch.poll(counts, S // 2, self.clock.now_ns())
             await self.dispatching.step()
 
     def rate(self, owner: str) -> PolicyRate:

@@ -196,14 +196,14 @@ class Sidecar(dispatching.World):
     async def replicates(self, *topics: str, seconds: int, each: int = 1_000) -> None:
         """Replicate these topics to west at this rate."""
         for _ in range(2 * seconds):
-            self.clock.now += S // 2
+            self.clock.advance(S // 2)
             self.replicated += each // 2
             counts = [
                 ReplicatorCount(topic, remote, 10**6, 10**8, 0, self.replicated, 10**6)
                 for topic in topics
                 for remote in self.steering.homes.remotes
             ]
-            self.dispatch.poll(self.book.poll(counts), S // 2, self.clock.now)
+            self.dispatch.poll(self.book.poll(counts), S // 2, self.clock.now_ns())
             await self.dispatching.step()
 
     def messages(self, topic: str) -> int | None:

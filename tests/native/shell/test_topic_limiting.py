@@ -37,7 +37,7 @@ class World(DispatchWorld):
     async def passes(self, seconds: int) -> None:
         """Take a step each second."""
         for _ in range(seconds):
-            self.clock.now += S
+            self.clock.advance(S)
             await self.limiting.step()
 
     def publish_rate(self, topic: str) -> PolicyRate:

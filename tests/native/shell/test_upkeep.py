@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
-from coordinator.native.engine.conditions import TRANSPORT, Observed
+from coordinator.native.engine.conditions import Observed
 from coordinator.native.engine.counting import CounterReading, NamespaceCount, TopicCount
 from coordinator.native.engine.dispatch import DispatchSteering
 from coordinator.native.engine.entries import Amounts, Record
-from coordinator.native.engine.outside import BrokerFacts
 from coordinator.native.engine.replication import ReplicationBook
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
@@ -20,62 +19,29 @@ from coordinator.native.engine.topic_limits import TopicLimitBook
 from coordinator.native.shell.polling import Polling
 from coordinator.native.shell.upkeep import UNUSED_AFTER_NS, Upkeep
 from coordinator.ports import BrokerUnreachable, PortError, Refused
+from tests.memory.native import MemoryNativeAdmin
+from tests.memory.surroundings import ManualClock
 
 S = NANOS_PER_SECOND
 
 
-class Clock:
-    """Stands still until it is moved."""
+class Pulsar(MemoryNativeAdmin):
+    """Records and attachments in memory, and what was written of them."""
 
     def __init__(self) -> None:
-        self.now = 100 * S
-
-    def now_ns(self) -> int:
-        """The time."""
-        return self.now
-
-
-class Pulsar:
-    """Records and attachments in memory; `coordinator.native.engine.outside.NativeAdmin`."""
-
-    def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
+        super().__init__()
         self.groups = {"t/n": "", "t/free": ""}
         self.writes: list[object] = []
 
-    async def facts(self) -> BrokerFacts:
-        """A broker that is set up as it should be."""
-        return BrokerFacts("pulsar://a:6650", 1, TRANSPORT)
-
-    async def record(self, group: str) -> Record | None:
-        """As it was written last."""
-        return self.records.get(group)
-
     async def set_record(self, group: str, record: Record) -> None:
         """Write it."""
-        self.records[group] = record
+        await super().set_record(group, record)
         self.writes.append((group, record))
-
-    async def remove_record(self, group: str) -> None:
-        """Remove it."""
-        del self.records[group]
-
-    async def group_of(self, namespace: str) -> str | None:
-        """As it was attached last."""
-        return self.groups.get(namespace)
 
     async def attach(self, namespace: str, group: str) -> None:
         """Attach it."""
-        self.groups[namespace] = group
+        await super().attach(namespace, group)
         self.writes.append((namespace, group))
-
-    async def namespaces(self, tenant: str) -> Sequence[str]:
-        """All of a tenant."""
-        return [name for name in self.groups if name.startswith(f"{tenant}/")]
-
-    async def tenants(self) -> Sequence[str]:
-        """The one."""
-        return ["t"]
 
 
 class Answers:
@@ -102,7 +68,7 @@ class World:
     """One sidecar's upkeep of one group."""
 
     def __init__(self, rank: int | None = 0, headroom_permille: int = 0) -> None:
-        self.clock, self.pulsar, self.seen = Clock(), Pulsar(), Observed()
+        self.clock, self.pulsar, self.seen = ManualClock(100 * S), Pulsar(), Observed()
         self.steering = Steering(headroom_permille=headroom_permille)
         self.steering.start(0)
         self.upkeep = Upkeep(self.steering, self.pulsar, self.seen, self.clock)
@@ -117,9 +83,9 @@ class World:
 
     def hear_itself(self) -> None:
         """Let what the sidecar writes arrive."""
-        self.steering.decide(self.clock.now)
-        for broker, amounts in list(self.steering.to_write(self.clock.now)):
-            self.steering.take(Statement(broker, amounts, "a", "s"), self.clock.now)
+        self.steering.decide(self.clock.now_ns())
+        for broker, amounts in list(self.steering.to_write(self.clock.now_ns())):
+            self.steering.take(Statement(broker, amounts, "a", "s"), self.clock.now_ns())
 
     def polls(self, *answers: float | PortError | None) -> Polling:
         """Return the polls of a broker that gives these answers, one after the other."""
@@ -137,7 +103,7 @@ class World:
 
     async def after(self, seconds: float) -> None:
         """Run the upkeep again after this time."""
-        self.clock.now += round(seconds * S)
+        self.clock.advance(round(seconds * S))
         await self.upkeep.look()
 
 
@@ -166,19 +132,19 @@ async def test_a_group_that_its_broker_has_forgotten_is_attached_again() -> None
     world.steering.set_limits("g", Rates(publish_messages=3_000))
     await world.after(0)
     await world.after(1)
-    began_ns, attached_again_s = world.clock.now, []
+    began_ns, attached_again_s = world.clock.now_ns(), []
     for _ in range(160):
         world.pulsar.writes.clear()
         world.hear_itself()
         await world.after(0.5)
         if world.pulsar.writes:
             assert world.pulsar.writes == [("t/n", "g")]
-            attached_again_s.append(round((world.clock.now - began_ns) / S))
+            attached_again_s.append(round((world.clock.now_ns() - began_ns) / S))
     assert attached_again_s == [4, 14, 34, 74]
     assert "g" in world.seen.forgotten
 
     named = Statement("pulsar://a:6650", {}, producer="p", named=frozenset({"g"}))
-    world.steering.take(named, world.clock.now)
+    world.steering.take(named, world.clock.now_ns())
     world.pulsar.writes.clear()
     await world.after(0)
     assert world.pulsar.writes == []
@@ -197,9 +163,9 @@ async def test_a_namespace_of_which_too_much_passes_is_attached_again() -> None:
         named = Statement("pulsar://a:6650", {}, producer="p", named=frozenset({"g"}))
         for _ in range(16):
             world.hear_itself()
-            world.steering.take(named, world.clock.now)
+            world.steering.take(named, world.clock.now_ns())
             count = NamespaceCount(messages=passed // 2)
-            world.steering.count({"t/n": count}, S // 2, world.clock.now)
+            world.steering.count({"t/n": count}, S // 2, world.clock.now_ns())
             await world.after(0.5)
         assert world.pulsar.writes == ([("t/n", "g")] if passed == 30_000 else [])
         assert world.seen.overflowing == (("t/n",) if passed == 30_000 else ())
@@ -222,7 +188,7 @@ async def test_topics_that_a_broker_loaded_early_are_attached_again_once_it_name
     assert world.pulsar.writes == []
 
     named = Statement("pulsar://a:6650", {}, producer="p", named=frozenset({"g"}))
-    world.steering.take(named, world.clock.now)
+    world.steering.take(named, world.clock.now_ns())
     await polling.poll()
     for _ in range(3):
         await world.after(0.5)
@@ -348,7 +314,7 @@ async def test_a_raised_limit_is_written_at_once_and_a_lowered_one_later() -> No
     world = World()
     await world.after(0)
     world.steering.set_limits("g", Rates(publish_messages=3_000))
-    world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now)
+    world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now_ns())
     world.limit(2_500)
     await world.after(2)
     assert world.pulsar.records["g"] == Record(1_500, -1)
@@ -365,15 +331,15 @@ async def test_a_raised_limit_within_the_headroom_is_not_written_while_the_group
     await world.after(0)
     assert world.pulsar.records["g"] == Record(3_030, -1)
     world.steering.set_limits("g", Rates(publish_messages=3_000))
-    world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now)
+    world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now_ns())
     for limit in (6_000, 3_000):
         world.limit(limit)
         await world.after(60)
         assert world.pulsar.records["g"] == Record(3_030, -1)
     world.limit(6_000)
-    world.steering.collect(world.clock.now)
-    world.steering.collect(world.clock.now + 10 * S)
-    world.steering.count({}, 10 * S, world.clock.now)
+    world.steering.collect(world.clock.now_ns())
+    world.steering.collect(world.clock.now_ns() + 10 * S)
+    world.steering.count({}, 10 * S, world.clock.now_ns())
     await world.after(2)
     assert world.pulsar.records["g"] == Record(6_060, -1)
     assert world.seen.edited == {}
@@ -383,17 +349,17 @@ async def test_a_record_with_room_waits_until_every_broker_had_the_time_to_repor
     """Entries of idle brokers are no use; a broker's own report of use is, for as long as it is new."""
     world = World()
     world.pulsar.records["g"] = Record(3_000, -1)
-    world.steering.start(world.clock.now)
+    world.steering.start(world.clock.now_ns())
     await world.after(0)
     await world.after(5)
     assert world.pulsar.records["g"] == Record(3_000, -1)
     idle = Statement("pulsar://b:6650", {"g": Amounts(1_000)}, sidecar="b")
-    world.steering.take(idle, world.clock.now)
+    world.steering.take(idle, world.clock.now_ns())
     in_use = Statement("pulsar://b:6650", {"g": Amounts(1)}, producer="p")
-    world.steering.take(in_use, world.clock.now)
+    world.steering.take(in_use, world.clock.now_ns())
     await world.after(5)
     assert world.pulsar.records["g"] == Record(3_000, -1)
-    world.steering.take(idle, world.clock.now)
+    world.steering.take(idle, world.clock.now_ns())
     await world.after(2)
     assert world.pulsar.records["g"] == Record(1_500, -1)
 
