@@ -1,4 +1,4 @@
-"""The bus with the names that PIP-82 gives its settings, compressed, and reports dropped for their age."""
+"""The bus, compressed, with PIP-82's names for its settings, and reports dropped for their age."""
 
 from __future__ import annotations
 
