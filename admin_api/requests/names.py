@@ -22,14 +22,16 @@ from coordinator.core.topics import TopicName, names_scalable
 
 _NAME = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _HOW_TO_NAME = "use 1 to 255 letters, digits and -=:._, and not dots alone"
-_KEPT = re.compile(r"%(2[fF]|0[aA])")
+_KEPT = re.compile(r"%(2[fF]|0[aA]|25)")
+_NOT_UTF_8 = "\N{REPLACEMENT CHARACTER}"
+"""Stands in a path for bytes that are no UTF-8, so that different ones would be one name."""
 
 
 class KeepEncodedSeparators:
-    """Leaves an encoded slash or line feed encoded, so that it stays visible in its name.
+    """Leaves an encoded slash, line feed or percent sign encoded, so that it stays visible in its name.
 
-    A server decodes the whole path before it splits it. Then ``a%2Fb`` looks like two names, and a line
-    feed ends the text that the router's patterns match.
+    A server decodes the whole path before it splits it. Then ``a%2Fb`` looks like two names, a line feed
+    ends the text that the router's patterns match, and ``a%252Fb`` cannot be told from ``a%2Fb``.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -43,8 +45,14 @@ class KeepEncodedSeparators:
         await self._app(scope, receive, send)
 
 
-def decoded(name: str) -> str:
-    """Return a topic's local name without the encoding that `KeepEncodedSeparators` left."""
+def decoded(name: str, field: str) -> str:
+    """Return the name of this field without the encoding that `KeepEncodedSeparators` left.
+
+    Raises:
+        ApiError: 400, the name is not UTF-8.
+    """
+    if _NOT_UTF_8 in name:
+        raise ApiError(400, f"{field} {name[:80]!r}: write it as percent-encoded UTF-8")
     return _KEPT.sub(lambda found: unquote(found[0]), name)
 
 
@@ -64,7 +72,7 @@ async def _group_name(name: str) -> str:
 
 
 async def _limited_name(name: str) -> str:
-    plain = decoded(name)
+    plain = decoded(name, "ResourceGroup")
     topic = TopicName.parse(plain) if names_scalable(plain) else None
     return _checked(name, 400, "ResourceGroup") if topic is None else str(topic)
 

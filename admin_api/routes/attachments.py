@@ -169,8 +169,12 @@ async def tenant(tenant: TenantName) -> TrafficOwner:
 
 
 async def role(role: str) -> TrafficOwner:
-    """Return a role or a pattern of roles."""
-    return _made(role_owner, decoded(role))
+    """Return a role or a pattern of roles; an empty name is a slip, for the default has its own path."""
+    if not role:
+        raise ApiError(
+            400, "role '': name one; default-role is for the roles without an attachment"
+        )
+    return _made(role_owner, decoded(role, "role"))
 
 
 async def default_role() -> TrafficOwner:
@@ -182,13 +186,13 @@ async def subscription(
     domain: str, tenant: TenantName, namespace: NamespaceName, topic: str, subscription: str
 ) -> TrafficOwner:
     """Return a single subscription."""
-    names = (decoded(each) for each in (topic, subscription))
+    names = decoded(topic, "topic"), decoded(subscription, "subscription")
     return _made(subscription_owner, "/".join((domain, tenant, namespace, *names)))
 
 
 async def cluster(cluster: str) -> TrafficOwner:
     """Return a remote cluster."""
-    return _made(cluster_owner, decoded(cluster))
+    return _made(cluster_owner, decoded(cluster, "cluster"))
 
 
 _add_owner_routes(

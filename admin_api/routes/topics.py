@@ -17,7 +17,7 @@ from fastapi import Depends, Query, Request, Response
 from admin_api.backend import AdminBackend
 from admin_api.changes import topic_limits
 from admin_api.requests.body import JsonObject
-from admin_api.requests.names import NamespaceName, TenantName
+from admin_api.requests.names import NamespaceName, TenantName, decoded
 from admin_api.routes.callers import TenantAdmin
 from admin_api.routes.common import Backend, coordinator_router
 from admin_api.routes.pages import Page
@@ -38,7 +38,7 @@ async def _topic_name(
     namespace: NamespaceName,
     topic: str,
 ) -> TopicName:
-    return TopicName(domain, tenant, namespace, topic)
+    return TopicName(domain, tenant, namespace, decoded(topic, "topic"))
 
 
 Topic = Annotated[TopicName, Depends(_topic_name)]

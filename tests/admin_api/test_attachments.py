@@ -17,6 +17,7 @@ ROLES = {
     "%C3%A4@b.c": "ä@b.c",
     "%2E%2E": "..",
     "a%25b": "a%b",
+    "a%252Fb": "a%2Fb",
 }
 OWNERS: dict[str, dict[str, object]] = {
     NAMESPACE: {"namespaces": ["public/default"]},

@@ -85,6 +85,7 @@ async def test_bad_rates_are_refused_by_field(
     [
         ("persistent/shop/eu/orders-partition-3", 400, "is one partition: limit persistent://"),
         ("persistent/shop/eu/" + "x" * 300, 400, "is not a topic"),
+        ("persistent/shop/eu/%FF", 400, "percent-encoded UTF-8"),
         ("temporary/shop/eu/orders", 400, "domain: Input should be 'persistent', 'non"),
         ("segment/shop/eu/orders", 400, "domain: Input should be 'persistent', 'non"),
         ("persistent/sh op/eu/orders", 412, "Tenant name is not valid"),

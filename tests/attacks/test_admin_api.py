@@ -329,8 +329,8 @@ OWNERS = {
 
 UNSHOWN = ("a%00b", "a%0Ab", "a%0A", "%1B[2J", "%E2%80%AE", "x" * 256, "x" * 10_240)
 NO_OWNERS = {
-    "role": (*UNSHOWN, "*", "*a", "a*b"),
-    "subscription": (*UNSHOWN, ""),
+    "role": (*UNSHOWN, "", "%FF", "*", "*a", "a*b"),
+    "subscription": (*UNSHOWN, "", "%FF"),
     "cluster": (*UNSHOWN, "%2F", "a%2Fb", "a%20b", "%", "%FF", "*"),
 }
 NO_GROUPS = (
