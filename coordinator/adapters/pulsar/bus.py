@@ -47,7 +47,7 @@ class PulsarBus:
             ``internal``, because the external one leads through the gate.
         token: authenticates to the broker; None sends none.
         tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
-        compress: whether to use LZ4. Small reports get larger by it; large ones shrink.
+        compress: whether to use LZ4, which halves reports of many groups and saves nothing for a few.
         supervisor: the process's supervisor.
 
     Raises:
