@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from coordinator.core.model import Attachments
 from coordinator.core.owners import (
+    ALLOWED_TENANTS_MAX,
     ANONYMOUS,
     NAME_SIZE_MAX,
     can_be_attached,
@@ -16,6 +19,7 @@ from coordinator.core.owners import (
     subscription_key,
     subscription_owner,
     uses_of,
+    validate_tenants,
 )
 from coordinator.core.topics import TopicName
 
@@ -155,3 +159,29 @@ def test_attached_owners_are_counted_by_tenant_and_all_together() -> None:
     assert number_attached(attachments, "bank") == 2
     assert number_attached(attachments, "none") == 0
     assert number_attached(attachments) == 10
+
+
+def test_a_list_of_tenants_is_sorted() -> None:
+    """It may be empty, and as long as the bound."""
+    most = [f"t{number:04}" for number in range(ALLOWED_TENANTS_MAX)]
+
+    assert validate_tenants(["shop", "a.b"]) == ("a.b", "shop")
+    assert validate_tenants(()) == ()
+    assert validate_tenants(most) == tuple(most)
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("shop", "must be a list of tenants' names, but is 'shop'"),
+        (["shop", "a", "shop"], "shop stands twice; name it once"),
+        (["a/b"], "'a/b' names no tenant"),
+        ([".."], "'..' names no tenant"),
+        ([7], "7 names no tenant"),
+        (["t"] * (ALLOWED_TENANTS_MAX + 1), "names 1,001 tenants; at most 1,000 may stand"),
+    ],
+)
+def test_what_is_no_list_of_tenants_is_refused(names: object, reason: str) -> None:
+    """The reason names what is wrong with it."""
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        validate_tenants(names)

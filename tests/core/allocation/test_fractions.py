@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -96,6 +97,14 @@ def test_a_limit_with_a_fraction_is_shared_to_the_last_part(thousandths: int) ->
         assert sum(found.exact_target_of(name) for name in found.claims) == limit
         assert sum(found.targets.values()) <= int(limit)
         assert all(0 < each < 1 for each in found.fractions.values())
+
+
+def test_a_member_enforces_its_fraction_beside_its_target_and_no_other_limit() -> None:
+    """One that announces less than its target has not moved there yet."""
+    found = replace(split_of(10, None, None, None), in_force={"b0": 3, "b1": 2})
+
+    assert found.exactly_in_force_at("b0") == Fraction(10, 3)
+    assert found.exactly_in_force_at("b1") == 2
 
 
 def test_without_participants_a_fraction_belongs_to_none() -> None:

@@ -166,6 +166,20 @@ def test_who_left_without_a_word_may_still_hold_what_it_had(cluster: Cluster) ->
     assert certificate(cluster).most == LIMIT
 
 
+def test_each_dimension_of_who_left_without_a_word_counts_by_itself() -> None:
+    """With what it announced of bytes, and with all messages: it need not have asked about its few."""
+    cluster = Cluster(limit=100_000, bytes_limit=3_000_000, sizes={"b1": 1_000_000})
+    cluster.settle(2, 100_000, 100_000, seconds=8.0)
+    announced = cluster.states["b3"].limits()[GROUP].publish_bytes
+    cluster.kill("b3")
+    cluster.end_session("b3")
+    cluster.run(5.0)
+
+    found = explain.certificates(cluster.states["b1"], GROUP, cluster.now_ns)
+    most = [h.most for each in found for h in each.holders if h.broker == "b3"]
+    assert most == [100_000, announced]
+
+
 def test_who_said_farewell_holds_nothing(cluster: Cluster) -> None:
     """It only finishes what is under way."""
     cluster.send("b3", DrainRequested())

@@ -43,7 +43,7 @@ def test_nothing_is_certified_of_a_parent_if_nothing_is_of_a_child() -> None:
     nothing = Certificate("web", OF, 900, None, 0, 0, obstacle="this sidecar is not a member")
 
     found = certificate_of_all(SHOP, OF, [of("orders", b1=(50, Basis.OWN)), nothing])
-    assert (found.most, found.holders) == (None, ())
+    assert (found.limit, found.most, found.holders) == (1_000, None, ())
     assert found.sentence() == (
         "Nothing can be said of what all may hold together: of web, this sidecar is not a member."
     )

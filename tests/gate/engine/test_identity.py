@@ -227,6 +227,21 @@ def test_roles_are_counted_apart_and_their_namespace_as_before(bench: Bench) -> 
     assert whole.held_ns <= 300_000_000
 
 
+def test_deliveries_count_for_the_role_of_their_consumer(bench: Bench) -> None:
+    """Apart from what it publishes, and for the namespace, too."""
+    attach(bench, alice="a")
+    client = connected(bench, connect("token", b"valid:alice"))
+    client.opens(peer.subscribe(TOPIC))
+    client.is_sent(peer.delivery(messages=3))
+
+    (view,) = bench.groups.roles.views(bench.now_ns)
+    assert (view.role, view.group, view.monitoring_class, view.messages) == (
+        "alice", "a", MonitoringClass.DISPATCH, 3,
+    )  # fmt: skip
+    (whole,) = bench.groups.namespaces.collect(bench.now_ns)
+    assert whole.messages == 3
+
+
 def test_without_an_attached_role_a_participant_counts_as_it_did(bench: Bench) -> None:
     """It adds to its namespace's counter itself, and no role is counted."""
     attach(bench)
