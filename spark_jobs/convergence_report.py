@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -36,7 +37,9 @@ from spark_jobs.summary import headline, overall, text
 from spark_jobs.targets import FigureBound, missed, parse
 
 KEPT_TABLES, OF_TREES = 22, 2
-"""That are written and read again, one after the other; and further ones where there are trees."""
+"""That are written and read again; and further ones where there are trees."""
+ONE_FILE = ("gaps", "events", "buckets", "trees")
+"""Small ones of which Spark would write many files."""
 
 PAGE, FIGURES, TEXT = "index.html", "figures.json", "summary.txt"
 PARQUET, OVERALL = "parquet", "overall"
@@ -105,48 +108,67 @@ def frames(
 ) -> dict[str, DataFrame]:
     """Every figure of the recorded tables, by the name of its Parquet directory.
 
+    Each is computed as soon as what it is made of is there, some at a time.
+
     Args:
         tables: by name.
         kept: keeps a frame.
         with_trees: whether any tree of groups was recorded.
     """
-    made: dict[str, DataFrame] = {}
+    made: dict[str, Future[DataFrame]] = {}
+    # They are begun in this order, and each waits only for earlier ones.
+    pool = ThreadPoolExecutor(collecting.AT_ONCE)
 
-    def keep(name: str, frame: DataFrame) -> DataFrame:
-        made[name] = kept(frame, name)
+    def keep(
+        name: str, make: Callable[..., DataFrame], *inputs: DataFrame | Future[DataFrame]
+    ) -> Future[DataFrame]:
+        def computed() -> DataFrame:
+            there = (each.result() if isinstance(each, Future) else each for each in inputs)
+            frame = make(*there)
+            return kept(frame.repartition(1) if name in ONE_FILE else frame, name)
+
+        made[name] = pool.submit(computed)
         return made[name]
 
-    reports, lifecycle = tables["reports"], tables["lifecycle"]
-    limits = keep("limits", timeline.limits_over_time(tables["configuration"]))
-    parts = keep("parts", trees.parts_in_force(tables["trees"])) if with_trees else None
-    brokers = keep("broker_seconds", timeline.broker_seconds(tables["admitted"], limits, parts))
-    runs = keep("runs", eventing.runs(lifecycle, tables["membership"], reports))
-    gaps = keep("gaps", eventing.gaps(lifecycle, runs).repartition(1))
-    spells = keep("spells", eventing.spells(brokers))
+    reports, lifecycle, admitted = tables["reports"], tables["lifecycle"], tables["admitted"]
+    try:
+        limits = keep("limits", timeline.limits_over_time, tables["configuration"])
+        parts = (keep("parts", trees.parts_in_force, tables["trees"]),) if with_trees else ()
+        brokers = keep("broker_seconds", timeline.broker_seconds, admitted, limits, *parts)
+        runs = keep("runs", eventing.runs, lifecycle, tables["membership"], reports)
+        gaps = keep("gaps", eventing.gaps, lifecycle, runs)
+        keep("clock_skew", quality.clock_skew, reports)
+        keep("report_ages", quality.report_ages, reports)
+        keep("control_bytes", quality.control_bytes, reports)
+        keep("recorded", quality.recorded, lifecycle, gaps)
+        keep("operations", quality.operations, tables["operations"])
+        keep("enforcement", quality.enforcement, tables["enforcement"])
+        keep("escaped", quality.escaped, tables["escaped"])
+        if with_trees:
+            keep("trees", trees.tree_totals, admitted, tables["trees"])
+        spells = keep("spells", eventing.spells, brokers)
+        certified = keep(
+            "certified_seconds", _certified, brokers, gaps, spells, tables["certificates"]
+        )
+        groups = keep("group_seconds", timeline.judged_seconds, certified, brokers)
+        unknown = keep("unknown_seconds", timeline.unknown_seconds, groups)
+        signs = keep("signs", eventing.signs, brokers)
+        periods = keep("periods", eventing.events, signs, spells, limits, runs)
+        events = keep("events", event_figures, groups, brokers, unknown, periods)
+        curves = keep("curves", collecting.curves, groups)
+        keep("broker_curves", collecting.broker_curves, brokers, curves)
+        keep("worst_seconds", collecting.worst_seconds, groups, events)
+        keep("buckets", bucket_peaks, groups)
+        return {name: each.result() for name, each in made.items()}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _certified(
+    brokers: DataFrame, gaps: DataFrame, spells: DataFrame, certificates: DataFrame
+) -> DataFrame:
     seconds = timeline.group_seconds(brokers, eventing.gap_edges(gaps, spells))
-    certified = timeline.certified_seconds(seconds, tables["certificates"])
-    certified = keep("certified_seconds", certified)
-    groups = keep("group_seconds", timeline.judged_seconds(certified, brokers))
-    unknown = keep("unknown_seconds", timeline.unknown_seconds(groups))
-    signs = keep("signs", eventing.signs(brokers))
-    periods = keep("periods", eventing.events(signs, spells, limits, runs))
-    figures = event_figures(groups, brokers, unknown, periods).repartition(1)
-    events = keep("events", figures)
-    curves = keep("curves", collecting.curves(groups))
-    keep("broker_curves", collecting.broker_curves(brokers, curves))
-    keep("worst_seconds", collecting.worst_seconds(groups, events))
-    keep("buckets", bucket_peaks(groups).repartition(1))
-    keep("clock_skew", quality.clock_skew(reports))
-    keep("report_ages", quality.report_ages(reports))
-    keep("control_bytes", quality.control_bytes(reports))
-    keep("recorded", quality.recorded(lifecycle, gaps))
-    keep("operations", quality.operations(tables["operations"]))
-    keep("enforcement", quality.enforcement(tables["enforcement"]))
-    keep("escaped", quality.escaped(tables["escaped"]))
-    if with_trees:
-        of_trees = trees.tree_totals(tables["admitted"], tables["trees"])
-        keep("trees", of_trees.repartition(1))
-    return made
+    return timeline.certified_seconds(seconds, certificates)
 
 
 def warnings_of(recording: Recording, collected: ReportData) -> list[str]:

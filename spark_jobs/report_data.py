@@ -14,12 +14,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+AT_ONCE = 4
+"""Tables that are computed at a time; Spark plans most of them for longer than it computes them."""
 GROUPS_MAX = 8
 BROKERS_MAX = 24
 POINTS_MAX = 600
@@ -124,20 +127,27 @@ def collect(made: Mapping[str, DataFrame]) -> ReportData:
     Args:
         made: the frames of a report by name; those of ``TABLES`` may lack the trees.
     """
-    shown: dict[str, list[Value]] = {}
-    left_out: dict[str, int] = {}
-    for name, (order, most) in TABLES.items():
-        if name in made:
-            frame = made[name].where("limit is not null") if name == "trees" else made[name]
-            by = [F.desc(each[1:]) if each.startswith("-") else F.asc(each) for each in order]
-            first = frame.orderBy(*by).limit(most).collect()
-            shown[name] = [row.asDict(recursive=True) for row in first]
-            left_out[name] = frame.count() - most if len(first) == most else 0
+    names = [name for name in TABLES if name in made]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = pool.map(lambda name: _first_rows(name, made[name]), names)
+    shown, left_out = {}, {}
+    for name, (rows, more) in zip(names, found, strict=True):
+        shown[name], left_out[name] = rows, more
     drawn = {_name(point) for point in shown["curves"]}
     if len(drawn) == GROUPS_MAX:
         groups = made["group_seconds"].select(*_GROUP).distinct().count()
         left_out["groups"] = groups - GROUPS_MAX
     return ReportData(**shown, left_out=left_out)
+
+
+def _first_rows(name: str, table: DataFrame) -> tuple[list[Value], int]:
+    """The rows of a table that a page shows, and how many it has besides."""
+    order, most = TABLES[name]
+    frame = table.where("limit is not null") if name == "trees" else table
+    by = [F.desc(each[1:]) if each.startswith("-") else F.asc(each) for each in order]
+    first = frame.orderBy(*by).limit(most).collect()
+    more = frame.count() - most if len(first) == most else 0
+    return [row.asDict(recursive=True) for row in first], more
 
 
 def worst_seconds(groups: DataFrame, events: DataFrame) -> DataFrame:

@@ -37,6 +37,8 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
 _QUICK_BYTES = 8 * 2**20
 """Less than this, some 500,000 rows, is done before a larger session would have warmed up."""
+_THOROUGH = "-XX:+UseParallelGC"
+"""For the rest: a job waits for its end, not for each of its pauses."""
 _PARTITION_ROWS = 500_000
 """The rows of a partition between tasks: the memory of one task suffices to sort them."""
 _LOCAL_SETTINGS = {
@@ -52,6 +54,9 @@ _LOCAL_SETTINGS = {
     "spark.ui.retainedTasks": "1000",
     # A task for every file takes longer than to look at the file from here.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    # Spark would join partitions to as many as there are cores, and a task then sort them on disk.
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
 }
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -91,8 +96,7 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores}]")
         builder = builder.config(_PARTITIONS, str(cores if quick else 8 * cores))
-        if quick:
-            builder = builder.config("spark.driver.extraJavaOptions", _QUICK)
+        builder = builder.config("spark.driver.extraJavaOptions", _QUICK if quick else _THOROUGH)
         for key, value in _LOCAL_SETTINGS.items():
             builder = builder.config(key, value)
         return _started(builder)

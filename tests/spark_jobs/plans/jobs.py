@@ -45,8 +45,8 @@ def _of_report(spark: SparkSession) -> dict[str, DataFrame]:
         planned[name] = frame
         return _unknown(spark, frame)
 
-    frames({table: _table(spark, table) for table in SCHEMAS}, kept)
-    return planned
+    made = frames({table: _table(spark, table) for table in SCHEMAS}, kept)
+    return {name: planned[name] for name in made}
 
 
 def _of_rollup(spark: SparkSession) -> dict[str, DataFrame]:
