@@ -31,7 +31,7 @@ DEPLOY = Path(__file__).parent
 KUBERNETES = "1.31"
 """The version whose schemas the manifests must keep; the chart asks for 1.29."""
 
-_EVERYTHING = (
+EVERYTHING: Final = (
     "networkPolicy.enabled=true",
     "networkPolicy.brokerFrom[0].podSelector.matchLabels.component=toolset",
     "monitoring.podMonitor=true",
@@ -42,7 +42,9 @@ _EVERYTHING = (
     "config.tenant_admins.shop[0]=alice",
     "auth.brokers=true",
 )
-_ENFORCED: Final = ("native", "gate")
+"""Settings that turn on everything that the chart has for both ways to enforce."""
+ENFORCED: Final = ("native", "gate")
+"""The ways to enforce that the chart knows."""
 _OF_AN_OPERATOR = "monitoring.coreos.com/"
 """Kinds that Kubernetes itself does not know, so it has no schema of them."""
 
@@ -91,9 +93,9 @@ def dashboard() -> None:
 def chart() -> None:
     """The chart renders, bare and with everything on, to what Kubernetes and the sidecar accept."""
     _run("helm", "lint", "--strict", "pulsar-quota", folder="helm")
-    for path in _ENFORCED:
-        for settings in ((), _EVERYTHING):
-            manifests = _rendered(f"enforcement={path}", *settings)
+    for path in ENFORCED:
+        for settings in ((), EVERYTHING):
+            manifests = rendered(f"enforcement={path}", *settings)
             for manifest in manifests:
                 if not manifest["apiVersion"].startswith(_OF_AN_OPERATOR):
                     _validate(manifest)
@@ -111,9 +113,9 @@ def without_ipv4() -> None:
         "broker_web_url": "http://[::1]:8080",
         "bus_service_url": "pulsar://localhost:6650",
     }
-    for path in _ENFORCED:
+    for path in ENFORCED:
         for loopback in ("::1", "[::1]"):
-            manifests = _rendered(f"enforcement={path}", f"loopback={loopback}")
+            manifests = rendered(f"enforcement={path}", f"loopback={loopback}")
             document = _of_sidecars(manifests)
             _configures(document, _told_at_start(manifests))
             _is_as_wanted(tomllib.loads(document), wanted[path])
@@ -126,8 +128,8 @@ def every_key() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "values.yaml"
         file.write_text(json.dumps({"config": wanted}), encoding="utf-8")
-        for path in _ENFORCED:
-            document = _of_sidecars(_rendered(f"enforcement={path}", values=file))
+        for path in ENFORCED:
+            document = _of_sidecars(rendered(f"enforcement={path}", values=file))
             _is_as_wanted(tomllib.loads(document), wanted)
 
 
@@ -187,13 +189,15 @@ def main() -> int:
     return 0
 
 
-def _rendered(*settings: str, values: Path | None = None) -> list[Any]:
-    """The manifests of the chart."""
+def rendered(
+    *settings: str, values: Path | None = None, release: str = "pulsar-quota"
+) -> list[Any]:
+    """The manifests of the chart, as this release."""
     options = [part for setting in settings for part in ("--set", setting)]
     options += [] if values is None else ["--values", str(values)]
     version = f"{KUBERNETES}.0"
     text = _run(
-        "helm", "template", "pulsar-quota", "pulsar-quota", "--kube-version", version, *options,
+        "helm", "template", release, "pulsar-quota", "--kube-version", version, *options,
         folder="helm",
     )  # fmt: skip
     return [manifest for manifest in yaml.safe_load_all(text) if manifest]

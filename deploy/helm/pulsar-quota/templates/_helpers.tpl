@@ -13,6 +13,25 @@ release: {{ .Values.pulsar.release }}
 component: broker
 {{- end }}
 
+{{/* What the names of Pulsar's chart begin with, as its own templates have it (pulsar.fullname). */}}
+{{- define "pulsar-quota.pulsar" -}}
+{{- $release := .Values.pulsar.release -}}
+{{- $usual := contains "pulsar" $release | ternary $release (printf "%s-pulsar" $release) -}}
+{{- .Values.pulsar.fullname | default $usual -}}
+{{- end }}
+
+{{/* The name of the sidecars of this chart's own: a label of their pods adds eleven letters, and has 63 at most. */}}
+{{- define "pulsar-quota.statefulSet" -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* The port of gates that listen with TLS, or nothing. */}}
+{{- define "pulsar-quota.tlsPort" -}}
+{{- with .Values.config.gate_tls_listen -}}
+{{- splitList ":" . | last -}}
+{{- end -}}
+{{- end }}
+
 {{/* The labels of the pods in which sidecars run. */}}
 {{- define "pulsar-quota.sidecars" -}}
 {{- if eq .Values.enforcement "native" -}}
@@ -68,7 +87,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   "enforcement_path" .Values.enforcement
   "admin_listen" (printf "%s:%v" (include "pulsar-quota.everywhere" .) .Values.ports.admin)
   "bus_topics" .Values.busTopics
-  "zookeeper_servers" (.Values.zookeeperServers | default (printf "%s-zookeeper:2181" .Values.pulsar.release))
+  "zookeeper_servers" (.Values.zookeeperServers | default (printf "%s-zookeeper:2181" (include "pulsar-quota.pulsar" .)))
   "super_user_roles" .Values.auth.superUserRoles
 -}}
 {{- $keys := "/etc/pulsar-quota/keys" -}}
@@ -82,7 +101,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   {{- $_ := set $own "broker_token_file" (printf "%s/broker.token" $keys) -}}
 {{- end -}}
 {{- if eq .Values.enforcement "native" -}}
-  {{- $brokers := printf "%s-broker" .Values.pulsar.release -}}
+  {{- $brokers := printf "%s-broker" (include "pulsar-quota.pulsar" .) -}}
   {{- $_ := set $own "broker_web_url" (printf "http://%s:%v" $brokers .Values.ports.web) -}}
   {{- $_ := set $own "bus_service_url" (printf "pulsar://%s:%v" $brokers .Values.ports.broker) -}}
 {{- else -}}
