@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from coordinator.cli import manifest
 from coordinator.cli.__main__ import app
 from coordinator.config import from_mapping
-from tests.config.test_config import GOOD
+from tests.deploy.test_shipped import known_metrics
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -47,8 +47,10 @@ def test_a_command_that_is_shown_exists_with_its_options(line: str) -> None:
 
 @pytest.mark.parametrize("text", blocks("toml", *PAGES))
 def test_a_configuration_that_is_shown_is_accepted(text: str) -> None:
-    """As it stands, or beside the keys that must be given."""
-    from_mapping(GOOD | tomllib.loads(text))
+    """In the file that the quick start shows, whose other lines stay."""
+    (started,) = blocks("toml", ROOT / "docs" / "quick-start.md")
+
+    from_mapping(tomllib.loads(started) | tomllib.loads(text))
 
 
 @pytest.mark.parametrize("text", blocks("yaml", *PAGES))
@@ -66,6 +68,13 @@ def test_every_target_of_make_that_is_named_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
 
     assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+async def test_every_metric_of_a_sidecar_is_in_the_reference() -> None:
+    """With a gate or without, whatever it has to tell."""
+    page = (ROOT / "docs" / "reference-metrics.md").read_text(encoding="utf-8")
+
+    assert await known_metrics() <= set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def test_every_row_of_what_can_break_names_tests_that_show_it() -> None:

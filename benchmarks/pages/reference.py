@@ -19,6 +19,7 @@ from prometheus_client.core import Metric
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.metrics.native import native_families
 from admin_api.metrics.reconciliation import reconciliation_families
 from admin_api.metrics.scrape import gather
 from admin_api.relay import allowed
@@ -31,6 +32,7 @@ from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
 from coordinator.config.reference import keys
 from coordinator.insight.model.reconciliation_views import NOT_RECONCILED
+from coordinator.native.engine.views import NativeState
 from coordinator.runtime.logs import LogLevel
 from tests.memory.backlog import MemoryBacklogSource
 
@@ -72,7 +74,11 @@ def passed_on() -> str:
 
 def metrics() -> str:
     """Every family: its name as Prometheus has it, its type, its labels, and what it tells."""
-    families = [*asyncio.run(gather(_backend())), *reconciliation_families(NOT_RECONCILED)]
+    families = [
+        *asyncio.run(gather(_backend())),
+        *native_families(NativeState("native")),
+        *reconciliation_families(NOT_RECONCILED),
+    ]
     rows = [
         (f"`{_name(family)}`", family.type, ", ".join(_labels(family)), family.documentation)
         for family in sorted(families, key=_name)
@@ -137,6 +143,8 @@ def _name(family: Metric) -> str:
 
 
 def _labels(family: Metric) -> tuple[str, ...]:
+    if family.type in ("info", "stateset"):
+        return tuple(sorted(family.samples[0].labels))
     # A family without a sample knows its labels all the same, but has no public word for them.
     return tuple(getattr(family, "_labelnames", ()))
 
