@@ -18,6 +18,9 @@ from tests.deploy.test_shipped import known_metrics
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!\w+:|figures/)([^)#]*)#?([^)]*)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_NAMED = re.compile(r"`(docs/[\w-]+\.md)`")
 
 
 def blocks(language: str, *pages: Path) -> list[str]:
@@ -68,6 +71,25 @@ def test_every_target_of_make_that_is_named_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
 
     assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site and GitHub make them."""
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    plain = (re.sub(r"[^\w\s-]", "", heading) for heading in _HEADING.findall(text))
+    return {re.sub(r"[-\s]+", "-", each.strip().lower()) for each in plain}
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *PAGES], ids=lambda page: page.name)
+def test_every_link_leads_to_a_page_and_a_heading_that_exist(page: Path) -> None:
+    """On the site, in the README and beside it."""
+    text = page.read_text(encoding="utf-8")
+    for path, anchor in _LINK.findall(text):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in headings(target), f"{path}#{anchor}"
+    for path in _NAMED.findall(text):
+        assert (ROOT / path).exists(), path
 
 
 async def test_every_metric_of_a_sidecar_is_in_the_reference() -> None:

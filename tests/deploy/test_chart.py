@@ -29,7 +29,7 @@ def of_kind(kind: str, *settings: str) -> list[Any]:
 
 
 def pods(*settings: str) -> Any:
-    """What the pods of native sidecars are."""
+    """The spec of native sidecars' pods."""
     (found,) = of_kind("StatefulSet", "enforcement=native", *settings)
     return found["spec"]["template"]["spec"]
 
@@ -144,7 +144,7 @@ def test_the_kubelet_is_not_asked_for_a_certificate_that_it_has_not() -> None:
 
 
 def test_pods_of_native_sidecars_take_files_credentials_and_places() -> None:
-    """Which keys of the configuration name, or which a cluster asks for."""
+    """Keys of the configuration name files and stores, and a cluster has nodes of several kinds."""
     found = pods(
         "native.volumes[0].name=tls",
         "native.volumes[0].secret.secretName=quota-tls",
