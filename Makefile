@@ -88,7 +88,7 @@ layers: $(INSTALLED)
 
 .PHONY: check-deploy
 check-deploy: export PATH := $(PATH):$(CURDIR)/$(BIN)
-check-deploy: needs-check-deploy $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd
+check-deploy: needs-check-deploy $(INSTALLED)  ## chart, units, rules and dashboard, held against helm, systemd and promtool
 	$(BIN)/python -m deploy.check
 
 .PHONY: check-release
