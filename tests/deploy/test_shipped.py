@@ -20,12 +20,14 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from coordinator.cli import doctor_native
 from coordinator.config import from_mapping
 from coordinator.core.settings import ConditionThresholds
+from coordinator.gate.server.supervisor import UNREAD_BYTES_MAX
 from coordinator.insight.model.conditions import TABLE, ConditionKind
 from coordinator.native.engine.views import NativeState
 from deploy.check import queries, read_dashboard
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.test_reconciliation import Reconciled
 from tests.admin_api.world import World
+from tests.config.test_config import GOOD
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -309,8 +311,22 @@ def test_the_chart_and_the_brokers_values_agree() -> None:
     assert f":{ports['gate']}" in broker["additionalCommand"]
     assert broker["configData"]["PULSAR_PREFIX_bindAddresses"].endswith(f":{ports['upstream']}")
     assert {port["containerPort"] for port in sidecar["ports"]} == {ports["gate"], ports["admin"]}
+    monitoring = DEPLOY / "helm" / "pulsar-quota" / "templates" / "monitoring.yaml"
+    assert f"- port: {sidecar['ports'][-1]['name']}\n" in monitoring.read_text(encoding="utf-8")
     assert sidecar["restartPolicy"] == "Always"
     assert sidecar["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_a_sidecar_in_a_brokers_pod_may_take_what_its_bounds_allow() -> None:
+    """A system that ends it for its memory cuts off all of its clients."""
+    (sidecar,) = read_yaml("helm", "pulsar-values.yaml")["broker"]["initContainers"]
+    limit = sidecar["resources"]["limits"]["memory"]
+    buffered = from_mapping(GOOD).publish_buffer_bytes_max
+
+    # Publishes, large ones that are not complete, deliveries; what clients do not read; both processes.
+    most = buffered + buffered // 2 + buffered // 4 + UNREAD_BYTES_MAX + 130_000_000
+    assert limit.endswith("Gi")
+    assert int(limit.removesuffix("Gi")) * 2**30 > most
 
 
 def test_pods_take_any_user_and_a_configuration_that_has_changed() -> None:
