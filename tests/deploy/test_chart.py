@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 NAME_MAX = 63
 LONGEST_RELEASE = "q" * 53
 REVISION = "-0123456789"
-"""Kubernetes puts the name of a StatefulSet with so many letters more into a label of its pods."""
+"""Kubernetes adds eleven letters to the name of a StatefulSet, for a label of its pods."""
 ADMIN_TLS = (
     "config.admin_tls_certificate_file=/etc/tls/tls.crt",
     "config.admin_tls_key_file=/etc/tls/tls.key",
