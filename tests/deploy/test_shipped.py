@@ -302,6 +302,17 @@ def test_the_chart_ships_the_rules_and_the_dashboard_as_they_are() -> None:
     assert (files / "pulsar-quota.json").resolve() == DEPLOY / "grafana" / "pulsar-quota.json"
 
 
+def test_the_chart_has_the_version_of_the_release_and_asks_for_its_image() -> None:
+    """They are set by hand, in four files."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    chart = read_yaml("helm", "pulsar-quota", "Chart.yaml")
+    values = read_yaml("helm", "pulsar-quota", "values.yaml")
+    (sidecar,) = read_yaml("helm", "pulsar-values.yaml")["broker"]["initContainers"]
+
+    assert chart["version"] == chart["appVersion"] == project["version"]
+    assert values["native"]["image"] == sidecar["image"] == f"pulsar-quota:{project['version']}"
+
+
 def test_the_chart_and_the_brokers_values_agree() -> None:
     """Ports and names stand in two files, since two charts read them."""
     ports = read_yaml("helm", "pulsar-quota", "values.yaml")["ports"]
