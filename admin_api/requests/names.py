@@ -81,28 +81,29 @@ def is_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name) and name.strip("."))
 
 
-def _checked(name: str, status: int, subject: str) -> str:
+def checked(name: str, status: int, subject: str) -> str:
+    """Return a valid name; raise ApiError with this status, which names the subject, for any other."""
     if not is_name(name):
         raise ApiError(status, f"{subject} name is not valid: {_HOW_TO_NAME}")
     return name
 
 
 async def _group_name(name: str) -> str:
-    return _checked(name, 400, "ResourceGroup")
+    return checked(name, 400, "ResourceGroup")
 
 
 async def _limited_name(name: str) -> str:
     plain = decoded(name)
     topic = TopicName.parse(plain) if names_scalable(plain) else None
-    return _checked(name, 400, "ResourceGroup") if topic is None else str(topic)
+    return checked(name, 400, "ResourceGroup") if topic is None else str(topic)
 
 
 async def _tenant_name(tenant: str) -> str:
-    return _checked(tenant, 412, "Tenant")
+    return checked(tenant, 412, "Tenant")
 
 
 async def _namespace_name(namespace: str) -> str:
-    return _checked(namespace, 412, "Namespace")
+    return checked(namespace, 412, "Namespace")
 
 
 GroupName = Annotated[str, Depends(_group_name)]
