@@ -16,6 +16,7 @@ from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.manifest import Declared
 from coordinator.core.answer import UNLIMITED
+from coordinator.runtime.client_tls import machine_trust
 from coordinator.wire.documents import validate_name
 
 _TIMEOUT_S = 30.0
@@ -38,6 +39,7 @@ def read_pulsar(
             base_url=f"{url.rstrip('/')}/admin/v2",
             headers=headers,
             timeout=_TIMEOUT_S,
+            verify=machine_trust(url),
             transport=transport,
             follow_redirects=True,
         ) as http:

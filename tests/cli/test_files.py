@@ -9,6 +9,7 @@ import httpx
 import pytest
 import yaml
 
+from coordinator.runtime import client_tls
 from tests.admin_api.world import World
 from tests.cli.conftest import InProcess, Run
 
@@ -333,6 +334,15 @@ def test_what_answers_in_another_form_than_pulsar_is_told_in_a_line(
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == f"Cannot read Pulsar's groups at http://pulsar: GET /{path} {reason}\n"
     assert list(world.views.shown.groups) == ["orders"]
+
+
+def test_a_pulsar_over_https_is_trusted_by_the_machines_authorities(run: Run, world: World) -> None:
+    """They know an organisation's own, which those of a library do not."""
+    client_tls._machine_trust.cache_clear()
+    words = ("import", "--from", "https://pulsar", "--source-token", "T", "--dry-run")
+
+    assert run(*words, carrier=WithPulsar(world)).exit_code == 0
+    assert client_tls._machine_trust.cache_info().misses == 1
 
 
 def test_a_source_that_is_no_url(run: Run) -> None:
