@@ -255,7 +255,7 @@ def test_a_broker_is_asked_directly_as_the_sidecar_will(
     monkeypatch.delenv("NO_PROXY", raising=False)
 
     class Ready(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - as the library calls it
+        def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
 
