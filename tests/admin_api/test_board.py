@@ -209,7 +209,7 @@ async def test_readers_of_events_are_bounded(client: httpx.AsyncClient, world: W
 
 
 async def test_readers_count_from_their_request_to_the_end_of_their_stream(world: World) -> None:
-    """However many ask at once, before the first of their streams has begun."""
+    """Those that ask at once count before the first of their streams has begun."""
     scope = {"type": "http", "app": world.app, "headers": []}
     request, caller = Request(scope), Origin("admin")
     streams = [await events.stream_events(request, caller) for _ in range(events.MAX_READERS)]

@@ -440,7 +440,7 @@ NO_DEFAULT_ROLES = (
 def test_an_odd_spelling_of_the_default_role_and_a_bad_group_of_it_change_nothing(
     site: Site,
 ) -> None:
-    """A path that is nearly its own is nobody's, and a bad name of a group is told as everywhere."""
+    """A path that is nearly its own leads nowhere, and a bad name of a group is told as everywhere."""
     before = site.state()
     for role in NO_DEFAULT_ROLES:
         for method, target in requests_about(f"/quota/v1/{role}/resourcegroup"):
@@ -466,7 +466,7 @@ NAMED = (
     f"/quota/v1/topic/{TENANT}/{{}}/t/publishRate",
     *(f"/admin/v2/namespaces/{TENANT}/{{}}", f"/lookup/v2/topic/persistent/{TENANT}/ns/{{}}"),
 )
-"""Paths with a name of each kind: those that are answered here, by the broker, and by nobody."""
+"""Paths with a name of each kind: some are answered here, some by the broker, one by none."""
 
 
 @pytest.mark.parametrize("name", NOT_UTF_8)
