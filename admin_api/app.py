@@ -69,7 +69,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
         app.include_router(router, dependencies=[Depends(refuse_large_body)])
     # Last, so that every path of ours comes first.
     app.include_router(relay.router, dependencies=[Depends(identified)])
-    app.add_middleware(KeepEncodedSeparators)
+    app.add_middleware(KeepEncodedSeparators, refusals=backend.refusals)
     ours = (*guarded, *unguarded)
     errors.install(app, [route for router in ours for route in router.routes])
     hosts = Hosts(backend.hosts, everywhere=backend.access.verifier is not None)

@@ -70,12 +70,9 @@ async def put_group(
     operation = None
     if written != before:
         text = difference(None if before is None else before.group, written.group)
-        subject = f"groups/{name}"
-        accepted = _operation(name, written.version, subject, text, by, held)
+        accepted = operation_of(name, written.version, f"groups/{name}", text, by, held)
         operation = await backend.operation_log.accept(accepted)
-    await backend.groups_seen.heard(
-        lambda seen: _has(seen, name, written.version), f"groups/{name}"
-    )
+    await group_seen(backend, name, written.version)
     return written, operation
 
 
@@ -94,20 +91,32 @@ async def _write(
         current = await find_group(store, name)
         condition.check(current)
         try:
+            changed = await definition_after(backend, name, patch, current)
             if current is None:
-                created = patch.applied_to(ResourceGroup(name, Rates()))
-                check_definition(created)
-                await trees.check(backend, created)
-                return None, await store.create_group(created, by=by)
-            changed = patch.applied_to(current.group)
-            check_definition(changed)
+                return None, await store.create_group(changed, by=by)
             if changed == current.group:
                 return current, current
-            await trees.check(backend, changed)
             return current, await store.update_group(changed, current.version, by=by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
     raise ApiError(409, TOO_MANY_WRITERS)
+
+
+async def definition_after(
+    backend: AdminBackend, name: str, patch: GroupPatch, current: Versioned | None
+) -> ResourceGroup:
+    """Return the definition after a change; the same as the present one when nothing changes.
+
+    Raises:
+        ApiError: 400 when its settings do not go together, or its place makes no tree.
+        StoreUnreachable: the store did not answer.
+    """
+    before = ResourceGroup(name, Rates()) if current is None else current.group
+    changed = patch.applied_to(before)
+    check_definition(changed)
+    if current is None or changed != before:
+        await trees.check(backend, changed)
+    return changed
 
 
 async def read_group(backend: AdminBackend, name: str, missing: int = 404) -> Versioned:
@@ -126,9 +135,16 @@ async def find_group(store: GroupStore, name: str) -> Versioned | None:
         return None
 
 
-def _has(seen: Catalogue, name: str, version: int) -> bool:
-    found = seen.groups.get(name)
-    return found is not None and found.version >= version
+async def group_seen(backend: AdminBackend, name: str, version: int | None) -> None:
+    """Wait until this sidecar has seen a group at this version or a later one; None is its deletion."""
+
+    def shows(seen: Catalogue) -> bool:
+        found = seen.groups.get(name)
+        if found is None or version is None:
+            return found is None and version is None
+        return found.version >= version
+
+    await backend.groups_seen.heard(shows, f"groups/{name}")
 
 
 async def delete_group(
@@ -143,7 +159,7 @@ async def delete_group(
     """
     trees.refuse_deletion(backend, name)
     await _delete(backend.store, name, condition, by)
-    await backend.groups_seen.heard(lambda seen: name not in seen.groups, f"groups/{name}")
+    await group_seen(backend, name, None)
 
 
 async def _delete(store: GroupStore, name: str, condition: Precondition, by: Origin) -> None:
@@ -172,6 +188,14 @@ async def require_group(backend: AdminBackend, name: str, by: Origin) -> None:
     check_allowed((await read_group(backend, name, missing=412)).group, by)
 
 
+async def require_attachable(
+    backend: AdminBackend, owner: TrafficOwner, group: str, by: Origin
+) -> None:
+    """Refuse an attachment before anything is changed for it; raises as `require_group` and `attach`."""
+    await require_group(backend, group, by)
+    refuse_attaching(backend, owner, group, by)
+
+
 async def attach(
     backend: AdminBackend, owner: TrafficOwner, group: str, by: Origin
 ) -> Operation | None:
@@ -183,19 +207,24 @@ async def attach(
     Raises:
         ApiError: 409 when the group has children, or as many owners are attached as may be.
     """
-    trees.refuse_owner(backend, group)
+    refuse_attaching(backend, owner, group, by)
     held = backend.operation_log.holdings(group)
-    attachments = backend.views.catalogue().attachments
-    before = group_of(owner, attachments)
-    if before is None:
-        _refuse_one_more(attachments, by)
+    before = group_of(owner, backend.views.catalogue().attachments)
     await backend.store.attach(owner, group, by=by)
     operation = None
     if before != group:
-        accepted = _operation(group, 0, owner.subject, f"{owner} attached", by, held)
+        accepted = operation_of(group, 0, owner.subject, f"{owner} attached", by, held)
         operation = await backend.operation_log.accept(accepted)
-    await _attached(backend, owner, group)
+    await owner_seen(backend, owner, group)
     return operation
+
+
+def refuse_attaching(backend: AdminBackend, owner: TrafficOwner, group: str, by: Origin) -> None:
+    """Refuse an attachment that would break a tree or a bound; raises as `attach`."""
+    trees.refuse_owner(backend, group)
+    attachments = backend.views.catalogue().attachments
+    if group_of(owner, attachments) is None:
+        _refuse_one_more(attachments, by)
 
 
 def _refuse_one_more(attachments: Attachments, by: Origin) -> None:
@@ -211,9 +240,10 @@ def _refuse_one_more(attachments: Attachments, by: Origin) -> None:
         )
 
 
-def _operation(
+def operation_of(
     group: str, version: int, subject: str, text: str, by: Origin, held: Holdings
 ) -> Operation:
+    """Return the operation of a change that was made, to be accepted; arguments as in `Operation`."""
     return Operation(-1, group, version, subject, text, by.actor, "", held, tenant=by.tenant)
 
 
@@ -224,13 +254,14 @@ async def detach(backend: AdminBackend, owner: TrafficOwner, by: Origin) -> Oper
     await backend.store.detach(owner, by=by)
     operation = None
     if group is not None:
-        accepted = _operation(group, 0, owner.subject, f"{owner} detached", by, held)
+        accepted = operation_of(group, 0, owner.subject, f"{owner} detached", by, held)
         operation = await backend.operation_log.accept(accepted)
-    await _attached(backend, owner, None)
+    await owner_seen(backend, owner, None)
     return operation
 
 
-async def _attached(backend: AdminBackend, owner: TrafficOwner, group: str | None) -> None:
+async def owner_seen(backend: AdminBackend, owner: TrafficOwner, group: str | None) -> None:
+    """Wait until this sidecar has seen an owner attached to a group; None is attached to none."""
     await backend.groups_seen.heard(
         lambda seen: group_of(owner, seen.attachments) == group, owner.subject
     )

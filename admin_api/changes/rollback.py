@@ -14,46 +14,44 @@ from admin_api.errors import GROUP_IN_USE, ApiError
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.definition_changes import difference
+from coordinator.insight.model.operations import Operation
 from coordinator.ports import (
     AlreadyExists,
     AuditEntry,
-    GroupStore,
     InUse,
     NotFound,
     Origin,
     TopicLimit,
-    TopicLimitStore,
     VersionConflict,
+    Versioned,
 )
 
 
-async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> None:
+async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> Operation | None:
     """Undo one change.
 
+    Returns:
+        The operation that follows it, as `definitions.put_group` and `definitions.attach` do.
+
     Raises:
-        ApiError: 404 no such entry, 409 something has changed since or cannot be restored, 412 the
-            group that would be deleted is in use.
+        ApiError: 400 the definition before it makes no tree now, 404 no such entry, 409 something has
+            changed since or cannot be restored, 412 the group that would be deleted is in use.
         StoreUnreachable: the store did not answer.
     """
-    store = backend.store
     try:
-        entry = await store.audit_entry(entry_id)
+        entry = await backend.store.audit_entry(entry_id)
     except NotFound as error:
         raise ApiError(404, f"There is no audit entry {entry_id}, or none any more") from error
     by = replace(by, undoes=entry_id)
     kind, _, name = entry.subject.partition("/")
     try:
         if kind == "groups":
-            if isinstance(entry.before, ResourceGroup):
-                definitions.refuse_strict(backend, entry.before.overshoot_policy)
-                await trees.check(backend, entry.before)
-            await _restore_group(store, name, entry, by)
-        elif kind == "topics":
-            await _restore_topic_limit(backend.topic_limits, name, entry, by)
-        else:
-            if isinstance(entry.before, str):
-                trees.refuse_owner(backend, entry.before)
-            await _restore_attachment(store, TrafficOwner(OwnerKind(kind), name), entry, by)
+            return await _restore_group(backend, name, entry, by)
+        if kind == "topics":
+            await _restore_topic_limit(backend, name, entry, by)
+            return None
+        return await _restore_attachment(backend, TrafficOwner(OwnerKind(kind), name), entry, by)
     except (AlreadyExists, VersionConflict) as error:
         raise _changed_since(entry) from error
     except NotFound as error:
@@ -62,37 +60,70 @@ async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> None:
         raise ApiError(412, GROUP_IN_USE) from error
 
 
-async def _restore_group(store: GroupStore, name: str, entry: AuditEntry, by: Origin) -> None:
+async def _restore_group(
+    backend: AdminBackend, name: str, entry: AuditEntry, by: Origin
+) -> Operation | None:
     before, after = entry.before, entry.after
-    if after is None:
-        if not isinstance(before, ResourceGroup):
-            raise ApiError(409, f"{entry.subject} could not be read when it was deleted")
-        await store.create_group(before, by=by)
-        return
-    current = await definitions.find_group(store, name)
-    if current is None or replace(current.group, configuration_version=0) != after:
-        raise _changed_since(entry)
-    if isinstance(before, ResourceGroup):
-        await store.update_group(before, current.version, by=by)
+    if not isinstance(before, ResourceGroup):
+        await _remove_group(backend, name, entry, by)
+        return None
+    definitions.refuse_strict(backend, before.overshoot_policy)
+    await trees.check(backend, before)
+    held = backend.operation_log.holdings(name)
+    if isinstance(after, ResourceGroup):
+        current = await _as_left(backend, name, entry)
+        written = await backend.store.update_group(before, current.version, by=by)
+        text = difference(after, before)
     else:
-        await store.delete_group(name, version=current.version, by=by)
+        written = await backend.store.create_group(before, by=by)
+        text = difference(None, before)
+    restored = definitions.operation_of(name, written.version, entry.subject, text, by, held)
+    operation = await backend.operation_log.accept(restored)
+    await definitions.group_seen(backend, name, written.version)
+    return operation
+
+
+async def _remove_group(backend: AdminBackend, name: str, entry: AuditEntry, by: Origin) -> None:
+    if entry.after is None:
+        raise ApiError(409, f"{entry.subject} could not be read when it was deleted")
+    current = await _as_left(backend, name, entry)
+    await backend.store.delete_group(name, version=current.version, by=by)
+    await definitions.group_seen(backend, name, None)
+
+
+async def _as_left(backend: AdminBackend, name: str, entry: AuditEntry) -> Versioned:
+    """Return a group that is as a change has left it; raises ApiError 409 for any other."""
+    current = await definitions.find_group(backend.store, name)
+    if current is None or replace(current.group, configuration_version=0) != entry.after:
+        raise _changed_since(entry)
+    return current
 
 
 async def _restore_attachment(
-    store: GroupStore, owner: TrafficOwner, entry: AuditEntry, by: Origin
-) -> None:
+    backend: AdminBackend, owner: TrafficOwner, entry: AuditEntry, by: Origin
+) -> Operation | None:
     before = entry.before if isinstance(entry.before, str) else None
     after = entry.after if isinstance(entry.after, str) else None
     if before is None:
-        await store.detach(owner, expected=after, by=by)
+        group, change = after or "", "detached"
+        held = backend.operation_log.holdings(group)
+        await backend.store.detach(owner, expected=after, by=by)
     else:
-        await store.attach(owner, before, expected=after, by=by)
+        group, change = before, "attached"
+        definitions.refuse_attaching(backend, owner, group, by)
+        held = backend.operation_log.holdings(group)
+        await backend.store.attach(owner, group, expected=after, by=by)
+    text = f"{owner} {change}"
+    restored = definitions.operation_of(group, 0, entry.subject, text, by, held)
+    operation = await backend.operation_log.accept(restored)
+    await definitions.owner_seen(backend, owner, before)
+    return operation
 
 
 async def _restore_topic_limit(
-    store: TopicLimitStore, name: str, entry: AuditEntry, by: Origin
+    backend: AdminBackend, name: str, entry: AuditEntry, by: Origin
 ) -> None:
-    topic = TopicName.parse(name)
+    topic, store = TopicName.parse(name), backend.topic_limits
     assert topic is not None, "a subject that cannot be read is no entry"
     before = entry.before if isinstance(entry.before, Rates) else None
     after = entry.after if isinstance(entry.after, Rates) else None
@@ -104,6 +135,7 @@ async def _restore_topic_limit(
         await store.write(TopicLimit(topic, before, version), by=by)
     elif current is not None:
         await store.remove(current, by=by)
+    await topic_limits.limits_seen(backend, topic, before or Rates())
 
 
 def _changed_since(entry: AuditEntry) -> ApiError:

@@ -54,7 +54,7 @@ async def change(
             await _write(store, current, wanted, by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
-        await backend.topics_seen.heard(_showing(topic, wanted.limits), f"limits of {topic}")
+        await limits_seen(backend, topic, wanted.limits)
         return
     raise ApiError(409, f"The limits of {topic} are being changed by others; try again")
 
@@ -126,9 +126,11 @@ def _refuse_one_more(known: TopicLimits, by: Origin) -> None:
         )
 
 
-def _showing(topic: TopicName, limits: Rates) -> Callable[[TopicLimits], bool]:
+async def limits_seen(backend: AdminBackend, topic: TopicName, limits: Rates) -> None:
+    """Wait until this sidecar has seen a topic with these limits."""
+
     def shows(seen: TopicLimits) -> bool:
         found = seen.get(str(topic))
         return (Rates() if found is None else found.limits) == limits
 
-    return shows
+    await backend.topics_seen.heard(shows, f"limits of {topic}")

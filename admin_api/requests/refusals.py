@@ -1,8 +1,8 @@
 """Requests that are refused before any route sees them: counted by reason, and logged at a bounded rate.
 
-The reasons are: hosts and pages that may not ask, ambiguous paths, requests beyond a rate, connections
-that were ended or refused. Such requests may come in floods: for each reason one line a second is logged,
-with the host and the text of the last refusal, and the number of refusals.
+The reasons are: hosts and pages that may not ask, paths that are ambiguous or not UTF-8, requests beyond
+a rate, connections that were ended or refused. Such requests may come in floods: for each reason one line
+a second is logged, with the host and the text of the last refusal, and the number of refusals.
 
 Refusals are counted in the API's thread, and read in the coordinator's: all reasons exist from the start.
 """

@@ -174,7 +174,7 @@ async def role(role: str) -> TrafficOwner:
         raise ApiError(
             400, "role '': name one; default-role is for the roles without an attachment"
         )
-    return _made(role_owner, decoded(role, "role"))
+    return _made(role_owner, decoded(role))
 
 
 async def default_role() -> TrafficOwner:
@@ -186,13 +186,13 @@ async def subscription(
     domain: str, tenant: TenantName, namespace: NamespaceName, topic: str, subscription: str
 ) -> TrafficOwner:
     """Return a single subscription."""
-    names = decoded(topic, "topic"), decoded(subscription, "subscription")
+    names = decoded(topic), decoded(subscription)
     return _made(subscription_owner, "/".join((domain, tenant, namespace, *names)))
 
 
 async def cluster(cluster: str) -> TrafficOwner:
     """Return a remote cluster."""
-    return _made(cluster_owner, decoded(cluster, "cluster"))
+    return _made(cluster_owner, decoded(cluster))
 
 
 _add_owner_routes(

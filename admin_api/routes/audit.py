@@ -9,7 +9,7 @@ from fastapi import Path, Query, Response
 from admin_api.changes.rollback import roll_back
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import MAX_ID, Backend, coordinator_router
+from admin_api.routes.common import MAX_ID, Backend, coordinator_router, name_operation
 from coordinator.insight.model.definitions import AuditView
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
@@ -39,6 +39,8 @@ async def get_entry(entry_id: EntryId, backend: Backend, _: SuperUser) -> AuditV
 
 
 @router.post("/{entry_id}/rollback", status_code=204, response_class=Response)
-async def roll_entry_back(entry_id: EntryId, backend: Backend, caller: SuperUser) -> None:
+async def roll_entry_back(
+    entry_id: EntryId, response: Response, backend: Backend, caller: SuperUser
+) -> None:
     """Restore the state before one change; refused if something has changed since."""
-    await roll_back(backend, entry_id, caller)
+    name_operation(response, await roll_back(backend, entry_id, caller))

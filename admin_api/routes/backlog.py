@@ -87,7 +87,7 @@ async def get_backlog(
 ) -> TopicBacklogInFull:
     """Return a topic or partition as of the last check, and its subscriptions as of now."""
     backlogs = backlogs_of(backend)
-    name = str(TopicName("persistent", tenant, namespace, decoded(topic, "topic")))
+    name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
     view = _view(backlogs, name)
     try:
         subscriptions = await backlogs.watch.subscriptions(name)

@@ -11,18 +11,18 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from admin_api.backend import AdminBackend
-from admin_api.changes import definitions, trees
+from admin_api.changes import definitions
 from admin_api.requests.body import JsonObject
 from admin_api.requests.names import GroupName, LimitedName
 from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import Backend, coordinator_router, require_defined
 from admin_api.schemas.board import Choices, GroupRowBody, HistoryBody, Mark, Overview
-from admin_api.schemas.definitions import GroupPatch, check_definition
+from admin_api.schemas.definitions import GroupPatch
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.handling import ON_LIMIT
-from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
+from coordinator.core.model import Dimension, MonitoringClass
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.conditions import Severity
@@ -149,11 +149,9 @@ async def preview_change(
     left out; a group that does not exist counts as one that limits nothing.
     """
     patch = GroupPatch.parse(content)
+    definitions.refuse_strict(backend, patch.overshoot_policy)
     found = definitions.current_catalogue(backend.views).groups.get(name)
-    present = ResourceGroup(name, Rates()) if found is None else found.group
-    changed = patch.applied_to(present)
-    check_definition(changed)
-    await trees.check(backend, changed)
+    changed = await definitions.definition_after(backend, name, patch, found)
     return backend.history.preview(changed)
 
 

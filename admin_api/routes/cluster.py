@@ -59,8 +59,7 @@ async def put_specification(
     name = _group(backend)
     body = SpecificationPatch.parse(content)
     wanted, delayed_rate = body.specification().limits(), body.delayed_rate_in_msgs
-    if delayed_rate is not None and not backend.delayed_group:
-        raise ApiError(400, NOT_APART)
+    delayed = await _delayed_patch(backend, delayed_rate)
     fields: dict[str, object] = {
         dimension.value: to_wire(wanted.of(dimension)) for dimension in Dimension
     }
@@ -68,9 +67,32 @@ async def put_specification(
     written, operation = await definitions.put_group(backend, name, patch, condition, caller)
     response.headers["ETag"] = etag_of(written.version)
     name_operation(response, operation)
-    if delayed_rate is not None:
-        patch = GroupPatch.parse({Dimension.PUBLISH_MESSAGES.value: delayed_rate})
-        await definitions.put_group(backend, backend.delayed_group, patch, Precondition(), caller)
+    if delayed is not None:
+        await definitions.put_group(backend, backend.delayed_group, delayed, Precondition(), caller)
+
+
+async def _delayed_patch(backend: AdminBackend, rate: int | None) -> GroupPatch | None:
+    """Return the change of the group of delayed messages; None if there is none.
+
+    It is checked here, before either group is written: a refusal after that would leave half a change.
+
+    Raises:
+        ApiError: 400, no such group is configured, or it cannot have that limit.
+    """
+    if rate is None:
+        return None
+    name = backend.delayed_group
+    if not name:
+        raise ApiError(400, NOT_APART)
+    patch = GroupPatch.parse({Dimension.PUBLISH_MESSAGES.value: rate})
+    current = await definitions.find_group(backend.store, name)
+    try:
+        await definitions.definition_after(backend, name, patch, current)
+    except ApiError as error:
+        raise ApiError(
+            error.status, f"delayedRateInMsgs: of the group {name}: {error.reason}"
+        ) from error
+    return patch
 
 
 async def _with_delayed(backend: AdminBackend, view: SpecificationView) -> SpecificationView:

@@ -19,6 +19,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
@@ -39,6 +40,25 @@ _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _RETRY_MS = 2_000
 
 
+class _EventStream(StreamingResponse):
+    """The stream of a reader, who counts from his request until it ends in whatever way."""
+
+    def __init__(self, events: AsyncGenerator[str, None], readers: Counter[str], role: str) -> None:
+        headers = {"Cache-Control": "no-store"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._readers = readers
+        self._role = role
+        readers[role] += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._readers[self._role] -= 1
+            self._readers += Counter()  # drops the roles without any
+
+
 @router.get("/events", response_class=StreamingResponse)
 async def stream_events(
     request: Request,
@@ -55,24 +75,13 @@ async def stream_events(
     if last_event_id and not _NUMBER.fullmatch(last_event_id):
         raise ApiError(400, "Last-Event-ID: must be the number of a note, as its id showed it")
     after = int(last_event_id or -1)
-    return StreamingResponse(
-        _stream(backend_of(request), after, readers, role),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store"},
-    )
+    return _EventStream(_stream(backend_of(request), after), readers, role)
 
 
-async def _stream(
-    backend: AdminBackend, after: int, readers: Counter[str], role: str
-) -> AsyncGenerator[str, None]:
-    readers[role] += 1
-    try:
-        async with aclosing(backend.coordinator_loop.stream(_told(backend.history, after))) as told:
-            async for event in told:
-                yield event
-    finally:
-        readers[role] -= 1
-        readers += Counter()  # drops the roles without any
+async def _stream(backend: AdminBackend, after: int) -> AsyncGenerator[str, None]:
+    async with aclosing(backend.coordinator_loop.stream(_told(backend.history, after))) as told:
+        async for event in told:
+            yield event
 
 
 async def _told(history: Sampler, after: int) -> AsyncGenerator[str, None]:
@@ -85,10 +94,11 @@ async def _told(history: Sampler, after: int) -> AsyncGenerator[str, None]:
         else:
             waiting.put_nowait(note)
 
-    stop_watching = history.events.kept.watch(take)
+    # In one turn: a note of the meantime would be told twice, or never.
+    known, stop_watching = history.events.kept.notes(after), history.events.kept.watch(take)
     try:
         yield f"retry: {_RETRY_MS}\n\n"
-        for note in history.events.kept.notes(after):
+        for note in known:
             yield _event(note, history.now_ns())
         while not behind.is_set():
             try:

@@ -22,10 +22,18 @@ from admin_api.backend import AdminBackend
 from admin_api.changes import definitions
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import without_doubles
-from admin_api.requests.names import is_name
+from admin_api.requests.names import checked, is_name
 from admin_api.routes.callers import acting_for
 from coordinator.core.owners import TrafficOwner, namespace_owner
-from coordinator.ports import NotFound, Origin, RelayedAnswer, RelayedRequest
+from coordinator.ports import (
+    NotAllowed,
+    NotFound,
+    Origin,
+    Protected,
+    RelayedAnswer,
+    RelayedRequest,
+    Unreachable,
+)
 
 FIELD: Final = "resource_group_name"
 
@@ -61,7 +69,8 @@ async def read(
         caller: whose request it is.
 
     Raises:
-        ApiError: 400, 403 or 412: the body is no JSON, or names a group that cannot be attached.
+        ApiError: 400, 403, 409 or 412: the body is no JSON, or what it names cannot be attached.
+        NotAllowed, StoreUnreachable: as `definitions.require_group`.
     """
     found = _PATH.fullmatch(path) if asked.method == "PUT" else None
     if found is None or not asked.body:
@@ -75,11 +84,12 @@ async def read(
         return None
     if not isinstance(group, str) or not is_name(group):
         raise ApiError(400, f"{FIELD}: must be a group's name, but is {json.dumps(group):.40}")
-    caller = acting_for(found[1], caller, backend)
-    await backend.coordinator_loop.run(definitions.require_group(backend, group, caller))
-    return NamespacePut(
-        namespace_owner(found[1], found[2]), json.dumps(policies).encode(), group, caller
+    tenant, namespace = checked(found[1], 412, "Tenant"), checked(found[2], 412, "Namespace")
+    owner, caller = namespace_owner(tenant, namespace), acting_for(tenant, caller, backend)
+    await backend.coordinator_loop.run(
+        definitions.require_attachable(backend, owner, group, caller)
     )
+    return NamespacePut(owner, json.dumps(policies).encode(), group, caller)
 
 
 async def group_of_read(asked: RelayedRequest, path: str, backend: AdminBackend) -> str | None:
@@ -128,10 +138,24 @@ async def attach(put: NamespacePut, backend: AdminBackend) -> None:
     """Attach the namespace that the broker has made to the group that its PUT named.
 
     Raises:
-        ApiError: 412: the group was deleted meanwhile.
+        ApiError: as when it is attached by itself; the reason says that the namespace is made.
     """
     attaching = definitions.attach(backend, put.owner, put.group, put.caller)
     try:
         await backend.coordinator_loop.run(attaching)
     except NotFound as error:
-        raise ApiError(412, NO_SUCH_GROUP) from error
+        raise _not_attached(put, 412, NO_SUCH_GROUP) from error
+    except (NotAllowed, Protected) as error:
+        raise _not_attached(put, 403, str(error)) from error
+    except Unreachable as error:
+        raise _not_attached(put, 503, str(error)) from error
+    except ApiError as error:
+        raise _not_attached(put, error.status, error.reason) from error
+
+
+def _not_attached(put: NamespacePut, status: int, reason: str) -> ApiError:
+    return ApiError(
+        status,
+        f"{put.owner} was made, but attaching it to {put.group} failed: {reason}; attach it with PUT "
+        f"/admin/v2/namespaces/{put.owner}/resourcegroup/{put.group}",
+    )

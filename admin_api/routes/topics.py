@@ -38,7 +38,7 @@ async def _topic_name(
     namespace: NamespaceName,
     topic: str,
 ) -> TopicName:
-    return TopicName(domain, tenant, namespace, decoded(topic, "topic"))
+    return TopicName(domain, tenant, namespace, decoded(topic))
 
 
 Topic = Annotated[TopicName, Depends(_topic_name)]

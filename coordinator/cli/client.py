@@ -6,6 +6,7 @@ answers in its place, the error is a line with the URL and the remedy.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -27,12 +28,33 @@ from coordinator.runtime.client_tls import machine_trust
 T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 _WRONG_USE = frozenset({400, 413})
 _HOW_TO_REACH = "Is the sidecar running there? Name another one with --api or PULSAR_QUOTA_API."
 
 
 class NoSuchEntry(CommandFailed):
     """The API answered 404."""
+
+
+def bearer(option: str, token: str | None) -> dict[str, str]:
+    """Return the header that shows a token; none without one.
+
+    Args:
+        option: names the token where it is none.
+        token: as it was given.
+
+    Raises:
+        WrongUse: it is none; the message does not repeat it.
+    """
+    if not token:
+        return {}
+    if not _TOKEN.fullmatch(token):
+        raise WrongUse(
+            f"{option}: a token has neither spaces nor line breaks, and only letters of ASCII; give it "
+            "alone"
+        )
+    return {"Authorization": f"Bearer {token}"}
 
 
 class AdminClient:
@@ -54,7 +76,7 @@ class AdminClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = bearer("--token or PULSAR_QUOTA_TOKEN", token)
         try:
             self._http = httpx.Client(
                 base_url=self.url,
@@ -64,7 +86,7 @@ class AdminClient:
                 transport=transport,
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
-            raise WrongUse(f"--api {url} or its token cannot be used: {error}") from error
+            raise WrongUse(f"--api {url} cannot be used: {error}") from error
 
     def __enter__(self) -> Self:
         return self

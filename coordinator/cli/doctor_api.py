@@ -196,7 +196,11 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
 
 
 def _conditions(client: AdminClient) -> Iterator[Finding]:
-    hold = client.get(list[ConditionView], "conditions")
+    try:
+        hold = client.get(list[ConditionView], "conditions")
+    except CommandFailed as failure:  # it ended since it told its health
+        yield note("conditions", str(failure))
+        return
     found = [each for each in hold if each.condition not in _CHECKED_HERE]
     for each in found[:_CONDITIONS_SHOWN]:
         is_normal = each.severity == Severity.INFO.value

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from coordinator.adapters.broker.native_admin import facts_in
-from coordinator.adapters.broker.web_service import bearer
+from coordinator.cli.client import bearer
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted
@@ -67,7 +67,7 @@ class AskedBrokers:
         transport: carries the requests; None is the network.
 
     Raises:
-        WrongUse: the URL is none of a web service.
+        WrongUse: the URL is none of a web service, or the token is none.
     """
 
     def __init__(
@@ -77,13 +77,10 @@ class AskedBrokers:
         trust: ssl.SSLContext | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WrongUse(f"--native {url}: write a broker's web service, as http://broker-1:8080")
+        self._scheme = _scheme_of(url)
         self._url = url.rstrip("/")
-        self._scheme = parts.scheme
         self._client = httpx.Client(
-            headers=bearer(token),
+            headers=bearer("--broker-token-file", token),
             timeout=_TIMEOUT_S,
             verify=trust or machine_trust(url),
             transport=transport,
@@ -145,6 +142,16 @@ class AskedBrokers:
             return answer.json()
         except ValueError as error:
             raise BrokerRefused(f"{asked}: {error}") from error
+
+
+def _scheme_of(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no IPv6 address
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise WrongUse(f"--native {url}: write a broker's web service, as http://broker-1:8080")
+    return parts.scheme
 
 
 def examine_brokers(brokers: AskedBrokers, token_file: Path | None) -> Iterator[Finding]:

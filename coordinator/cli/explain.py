@@ -17,6 +17,7 @@ from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.timestamps import age_of, clock_of, here_and_now
 from coordinator.core.answer import written
 from coordinator.core.model import NANOS_PER_MILLI, NANOS_PER_SECOND, Dimension
+from coordinator.core.rates import in_digits
 from coordinator.insight.model.views import (
     CertificateView,
     Explanation,
@@ -168,7 +169,7 @@ def wanted(want: WantView) -> str:
         least = f"{want.wants_at_least:,}-" if want.wants_at_least < want.wants else ""
         return f"{least}{want.wants:,}"
     known = want.admitted if want.limit is None else want.limit
-    return f"> {known:,}"
+    return f"> {in_digits(known)}"
 
 
 def _clock(age_ns: int, now: datetime) -> str:

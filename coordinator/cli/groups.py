@@ -101,7 +101,8 @@ def create_group(context: typer.Context, name: Name, fields: Fields, wait: Wait 
             raise CommandFailed(
                 f"ResourceGroup {name} exists already; change it with `groups update`."
             )
-        operation_id = client.put_group(name, fields)
+        # Another caller may create it since.
+        operation_id = client.put_group(name, fields, {"If-None-Match": "*"})
         _answer(context, client, name, "created", operation_id if wait else None)
 
 
@@ -116,7 +117,7 @@ def update_group(context: typer.Context, name: Name, fields: Fields, wait: Wait 
             raise CommandFailed(
                 f"ResourceGroup {name} does not exist; create it with `groups create`."
             )
-        operation_id = client.put_group(name, fields)
+        operation_id = client.put_group(name, fields, {"If-Match": "*"})
         _answer(context, client, name, "updated", operation_id if wait else None)
 
 

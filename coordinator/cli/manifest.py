@@ -33,7 +33,13 @@ import yaml
 
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES, FieldValue
-from coordinator.cli.owners import DEFAULT_ROLE, cluster_named, role_named, subscription_named
+from coordinator.cli.owners import (
+    DEFAULT_ROLE,
+    cluster_named,
+    name_at,
+    role_named,
+    subscription_named,
+)
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.answer import UNLIMITED, Number, written
@@ -45,7 +51,6 @@ from coordinator.core.rates import number_of, rate_of
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
 from coordinator.insight.model.definitions import Definition, DefinitionState
-from coordinator.wire.documents import validate_name
 
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))
 _AMOUNTS = {
@@ -80,6 +85,9 @@ _KINDS = {kind: kind for kind in (*_OWNERS, "roles", "subscriptions")} | {
     "defaultRole": DEFAULT_ROLE,
     "remoteClusters": "clusters",
 }
+
+_NO_YAML = (yaml.YAMLError, ValueError, AttributeError, LookupError, TypeError, RecursionError)
+"""PyYAML lets its own errors pass of a date like 2026-02-30 (ValueError), or of ``!!bool maybe``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +128,29 @@ def read(path: Path) -> dict[str, Declared]:
         document = yaml.load(path.read_bytes(), _Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise WrongUse(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except _NO_YAML as error:
         raise WrongUse(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict) or list(document) != ["groups"]:
         raise WrongUse(f"{path}: write one key, groups, and the groups by name below it")
     groups = document["groups"]
     if not isinstance(groups, dict):
         raise WrongUse(f"{path}: groups: write the groups by name")
-    return {name: _declared(f"{path}: groups.{name}", name, body) for name, body in groups.items()}
+    declared = {
+        name: _declared(f"{path}: groups.{name}", name, body) for name, body in groups.items()
+    }
+    _refuse_shared(path, declared)
+    return declared
+
+
+def _refuse_shared(path: Path, declared: Mapping[str, Declared]) -> None:
+    """Refuse an owner in two groups: it can belong to one of them only."""
+    group_of: dict[str, str] = {}
+    for name, each in declared.items():
+        for owner in each.attached:
+            if (other := group_of.setdefault(owner, name)) != name:
+                raise WrongUse(
+                    f"{path}: groups.{name}: {owner} stands in groups.{other}, too; name it in one"
+                )
 
 
 def write(definitions: Sequence[Definition]) -> dict[str, Any]:
@@ -144,7 +167,7 @@ def write(definitions: Sequence[Definition]) -> dict[str, Any]:
 
 
 def _declared(place: str, name: Any, body: Any) -> Declared:
-    _check_name(place, name)
+    name_at(place, name)
     if body is None:
         body = {}
     if not isinstance(body, dict):
@@ -174,8 +197,7 @@ def _field(place: str, key: str, value: Any) -> FieldValue:
         return _choice(place, value, _CHOICES[key])
     if key == "allowedTenants":
         return _tenants(place, value)
-    _check_name(place, value)
-    return str(value)
+    return name_at(place, value)
 
 
 def _further(place: str, key: str, value: Any) -> list[str]:
@@ -197,7 +219,7 @@ def _owners(place: str, kind: str, value: Any) -> list[str]:
             shape = "names of tenants" if kind == "tenants" else "tenant/namespace"
             raise WrongUse(f"{place}: write {shape}, not {owner!r}")
         for part in parts:
-            _check_name(place, part)
+            name_at(place, part)
     return [f"{kind}/{owner}" for owner in value]
 
 
@@ -232,12 +254,5 @@ def _choice(place: str, value: Any, names: Sequence[str]) -> str:
 def _tenants(place: str, value: Any) -> list[str]:
     try:
         return list(validate_tenants(value))
-    except ValueError as error:
-        raise WrongUse(f"{place}: {error}") from error
-
-
-def _check_name(place: str, name: Any) -> None:
-    try:
-        validate_name(name if isinstance(name, str) else "")
     except ValueError as error:
         raise WrongUse(f"{place}: {error}") from error

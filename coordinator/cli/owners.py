@@ -16,6 +16,7 @@ from coordinator.core.owners import (
     subscription_owner,
 )
 from coordinator.insight.model.definitions import AttachmentsView, Definition
+from coordinator.wire.documents import validate_name
 
 DEFAULT_ROLE = "default-role"
 
@@ -47,18 +48,30 @@ def owner_named(
     if tenant is not None:
         if not tenant or "/" in tenant:
             raise WrongUse(f"--tenant {tenant}: write the name of a tenant, such as public.")
-        return f"tenants/{tenant}"
+        return f"tenants/{name_at('--tenant', tenant)}"
     if namespace is not None:
         if len(parts := namespace.split("/")) != 2 or not all(parts):
             raise WrongUse(
                 f"--namespace {namespace}: write tenant/namespace, such as public/default."
             )
-        return f"namespaces/{namespace}"
+        return f"namespaces/{'/'.join(name_at('--namespace', part) for part in parts)}"
     if subscription is not None:
         return subscription_named("--subscription", subscription)
     if remote_cluster is not None:
         return cluster_named("--remote-cluster", remote_cluster)
     return DEFAULT_ROLE if role is None else role_named("--role", role)
+
+
+def name_at(place: str, name: object) -> str:
+    """Return the name of a group, tenant or namespace.
+
+    Raises:
+        WrongUse: it cannot be one; the message begins with the place.
+    """
+    try:
+        return validate_name(name if isinstance(name, str) else "")
+    except ValueError as error:
+        raise WrongUse(f"{place}: {error}") from error
 
 
 def role_named(place: str, role: str) -> str:

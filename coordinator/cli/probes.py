@@ -1,7 +1,8 @@
 """Attempts from this machine: each probe returns None if it worked, or the fault.
 
 Every probe works as the sidecar will (a ZooKeeper session, not just a port; the broker's own answer, not
-just a connection), because an open port says little about the server behind it.
+just a connection; by the machine's authorities, round any proxy), because an open port says little about
+the server behind it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
+from coordinator.runtime.client_tls import machine_trust
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
 """The level for a library's log of its attempts: the doctor reports their result."""
@@ -95,9 +97,12 @@ class Probes:
     def get_status(self, url: str) -> int | str:
         """Return the HTTP status of a GET, or the reason why there is none."""
         try:
-            return httpx.get(url, timeout=self._timeout_s).status_code
+            answer = httpx.get(
+                url, timeout=self._timeout_s, verify=machine_trust(url), trust_env=False
+            )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return str(error)
+        return answer.status_code
 
 
 def _why(error: OSError) -> str:

@@ -11,10 +11,12 @@ from urllib.parse import quote
 
 import httpx
 
+from coordinator.cli.client import bearer
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.manifest import Declared
 from coordinator.core.answer import UNLIMITED
+from coordinator.runtime.client_tls import machine_trust
 from coordinator.wire.documents import validate_name
 
 _TIMEOUT_S = 30.0
@@ -31,18 +33,19 @@ def read_pulsar(
     """
     if not url.startswith(("http://", "https://")):
         raise WrongUse(f"--from {url}: write it like http://127.0.0.1:8080")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = bearer("--source-token or PULSAR_TOKEN", token)
     try:
         with httpx.Client(
             base_url=f"{url.rstrip('/')}/admin/v2",
             headers=headers,
             timeout=_TIMEOUT_S,
+            verify=machine_trust(url),
             transport=transport,
             follow_redirects=True,
         ) as http:
             return _Reader(http).read()
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
-        raise WrongUse(f"--from {url} or its token cannot be used: {error}") from error
+        raise WrongUse(f"--from {url} cannot be used: {error}") from error
     except httpx.HTTPStatusError as error:
         answer = error.response
         raise CommandFailed(
@@ -53,13 +56,15 @@ def read_pulsar(
 
 
 class _Reader:
+    """Reads what a broker has; an answer of another form than Pulsar's raises ValueError."""
+
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
         self._notes: list[str] = []
 
     def read(self) -> tuple[dict[str, Declared], list[str]]:
         fields: dict[str, dict[str, int | str]] = {}
-        for name in self._get("/resourcegroups"):
+        for name in self._names("/resourcegroups"):
             try:
                 validate_name(name)
             except ValueError as error:
@@ -79,23 +84,36 @@ class _Reader:
         return declared, self._notes
 
     def _fields(self, name: str) -> dict[str, int | str]:
-        found = self._get(f"/resourcegroups/{quote(name, safe='')}")
+        path = f"/resourcegroups/{quote(name, safe='')}"
+        found = self._get(path)
+        if not isinstance(found, dict):
+            raise ValueError(f"GET {path} answered no resource group")  # noqa: TRY004
         fields: dict[str, int | str] = {}
         for field in DIMENSION_NAMES:
             rate = found.get(field)
+            if rate is not None and type(rate) is not int:
+                raise ValueError(
+                    f"GET {path} answered {field} {rate!r:.40}, which is no whole number"
+                )
             if rate is not None and rate <= 0 and rate != UNLIMITED:
                 self._notes.append(f"! {name}: {field} {rate} is not limited in Pulsar, hence -1")
             fields[field] = rate if rate is not None and rate > 0 else UNLIMITED
         return fields
 
     def _namespaces(self) -> list[str]:
-        tenants: list[str] = self._get("/tenants")
-        return [namespace for tenant in tenants for namespace in self._get(f"/namespaces/{tenant}")]
+        tenants = self._names("/tenants")
+        return [name for tenant in tenants for name in self._names(f"/namespaces/{tenant}")]
 
     def _group_of(self, namespace: str) -> str:
         answer = self._http.get(f"/namespaces/{namespace}/resourcegroup")
         answer.raise_for_status()
         return answer.text.strip().strip('"')
+
+    def _names(self, path: str) -> list[str]:
+        found = self._get(path)
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise ValueError(f"GET {path} answered no list of names")
+        return found
 
     def _get(self, path: str) -> Any:
         answer = self._http.get(path)

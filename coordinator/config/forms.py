@@ -7,10 +7,13 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, NamedTuple
 
+_LABEL: Final = r"\w([-\w]{0,61}\w)?"
 _ADDRESS: Final = re.compile(
-    r"(\[(?P<six>[^\]\s]+)\]|(?P<host>\w([-.\w]*\w)?\.?))(:(?P<port>[0-9]{1,5}))?"
+    rf"(\[(?P<six>[^\]\s]+)\]|(?P<host>{_LABEL}(\.{_LABEL})*\.?))(:(?P<port>[0-9]{{1,5}}))?"
 )
 _PORT_MAX: Final = 65_535
+_NON_PERSISTENT: Final = "non-persistent://"
+_TOPIC: Final = re.compile(r"non-persistent://[-=:.\w]+/[-=:.\w]+/[^/\s]+", re.ASCII)
 _WRITE_ADDRESS: Final = "write host:port, for example 127.0.0.1:6650 or [fd00::7]:6650"
 
 
@@ -41,13 +44,6 @@ def like(pattern: str, fix: str) -> ValueForm:
     return ValueForm(re.compile(pattern, re.ASCII).fullmatch, fix)
 
 
-def begins(*beginnings: str) -> ValueForm:
-    """Return the form of texts that begin in one of these ways."""
-    return ValueForm(
-        lambda text: text.startswith(beginnings), f"it must start with {_or(beginnings)}"
-    )
-
-
 def url(*beginnings: str) -> ValueForm:
     """Return the form of URLs that begin in one of these ways and go on with host or host:port."""
     return ValueForm(
@@ -55,6 +51,11 @@ def url(*beginnings: str) -> ValueForm:
         f"it must start with {_or(beginnings)} and go on with host or host:port, for example "
         f"{beginnings[0]}[fd00::7]:8080",
     )
+
+
+def node_path(example: str) -> ValueForm:
+    """Return the form of ZooKeeper's paths below the root, without relative parts."""
+    return like(r"(/(?!\.{1,2}(/|$))[^/\x00-\x1f\x7f]+)+", f"it must look like {example}")
 
 
 def or_empty(form: ValueForm) -> ValueForm:
@@ -80,6 +81,27 @@ def _address(text: str) -> re.Match[str] | None:
     if match is None or int(match["port"] or 0) > _PORT_MAX:
         return None
     return match if match["six"] is None or _can(ipaddress.IPv6Address, match["six"]) else None
+
+
+def _is_plain_host(text: str) -> bool:
+    """Return whether a text is a host, with a port or without, as browsers and tools spell it."""
+    match = _address(text) if text.isascii() and "%" not in text else None
+    return match is not None and not (match["host"] or "").endswith(".")
+
+
+def _is_bus_url(text: str) -> bool:
+    servers = _bus_servers(text)
+    return text.startswith(("pulsar://", "pulsar+ssl://")) and all(
+        _address(server) or _is_six(server) for server in servers
+    )
+
+
+def _bus_servers(service_url: str) -> list[str]:
+    return _servers(service_url).partition("/")[0].split(",")
+
+
+def _is_six(server: str) -> bool:
+    return server.count(":") > 1
 
 
 def _can(read: Callable[[str], object], text: str) -> bool:
@@ -116,8 +138,8 @@ Addresses = Annotated[
 ]
 Host = Annotated[
     str,
-    like(
-        r"(?!.*\.\.)(\[[0-9A-Fa-f:.]+\]|\w([-.\w]*\w)?)(:\d{1,5})?",
+    ValueForm(
+        _is_plain_host,
         "write a name or an address, with a port or without, for example broker-1.example or "
         "[fd00::7]:8087",
     ),
@@ -131,9 +153,13 @@ Network = Annotated[
 ]
 BusUrl = Annotated[
     str,
-    begins("pulsar://", "pulsar+ssl://"),
     ValueForm(
-        lambda text: all(server.count(":") < 2 for server in _servers(text).split(",")),
+        _is_bus_url,
+        "it must start with pulsar:// or pulsar+ssl:// and go on with host or host:port, several "
+        "between commas, for example pulsar://broker-1:6650,broker-2:6650",
+    ),
+    ValueForm(
+        lambda text: not any(map(_is_six, _bus_servers(text))),
         "Pulsar's client takes no IPv6 address in a service URL; write a name that has it, such as "
         "localhost or the broker's own",
     ),
@@ -141,8 +167,12 @@ BusUrl = Annotated[
 BusTopic = Annotated[
     str,
     ValueForm(
-        lambda topic: topic.startswith("non-persistent://"),
+        lambda topic: topic.startswith(_NON_PERSISTENT),
         "it must start with non-persistent://: reports need no storage, and a stored one is old",
+    ),
+    ValueForm(
+        lambda topic: _TOPIC.fullmatch(topic) or not topic.startswith(_NON_PERSISTENT),
+        "write non-persistent://tenant/namespace/topic",
     ),
 ]
 ListenerOrNone = Annotated[

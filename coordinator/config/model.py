@@ -25,9 +25,8 @@ from coordinator.config.forms import (
     Network,
     Role,
     ValueForm,
-    begins,
     between,
-    like,
+    node_path,
     or_empty,
     url,
 )
@@ -156,9 +155,9 @@ class Config:
     several, so that keys can be changed."""
     auth_role_claim: Annotated[str, ValueForm(bool, "name a claim, such as sub")] = "sub"
     """the claim that holds the role, Pulsar's tokenAuthClaim."""
-    super_user_roles: tuple[str, ...] = ()
+    super_user_roles: tuple[Role, ...] = ()
     """roles that may do everything, as Pulsar's superUserRoles."""
-    tenant_admins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tenant_admins: Mapping[str, tuple[Role, ...]] = field(default_factory=dict)
     """tenant to the roles that may attach it, its namespaces and subscriptions to groups that allow it,
     detach them, and limit its topics."""
     bus_listener_name: str = "internal"
@@ -182,11 +181,11 @@ class Config:
     bus_tls_ca_file: str = ""
     """authorities of the brokers' certificates (PEM), with pulsar+ssl://; empty are those of the package
     certifi."""
-    zookeeper_root: Annotated[str, begins("/")] = "/pulsar-quota"
+    zookeeper_root: Annotated[str, node_path("/pulsar-quota")] = "/pulsar-quota"
     """where our nodes live."""
-    zookeeper_brokers_path: Annotated[
-        str, like(r"(/[^/]+)+", "it must look like /loadbalance/brokers")
-    ] = "/loadbalance/brokers"
+    zookeeper_brokers_path: Annotated[str, node_path("/loadbalance/brokers")] = (
+        "/loadbalance/brokers"
+    )
     """where Pulsar's brokers register themselves, with their advertised listeners; behind a chroot of
     their metadataStoreUrl it is /CHROOT/loadbalance/brokers."""
     zookeeper_credentials_file: str = ""

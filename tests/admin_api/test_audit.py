@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from admin_api.changes.echo import Echo
 from tests.admin_api.keys import access, token
 from tests.admin_api.test_attachments import NAMESPACE, SUBSCRIPTION, TENANT
 from tests.admin_api.world import World
@@ -203,3 +205,54 @@ async def test_an_entry_that_is_not_there(
 
     assert refused.status_code == status
     assert entry_id in refused.json()["reason"] or "entry_id" in refused.json()["reason"]
+
+
+async def test_what_is_rolled_back_is_an_operation(client: httpx.AsyncClient, orders: str) -> None:
+    """Like any other change of a definition or an attachment; a deletion has nothing to settle."""
+    await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 1})
+    await client.post(f"{TENANT}/orders")
+    await client.put(f"{GROUPS}/bills", json={})
+
+    undone = [await roll_back(client, entry_id) for entry_id in (3, 2, 5, 1)]
+
+    assert [answer.status_code for answer in undone] == [204] * 4
+    named = [answer.headers.get("Pulsar-Quota-Operation") for answer in undone]
+    listed = (await client.get("/quota/v1/operations?group=orders")).json()
+    assert named == [None, *(str(each["id"]) for each in reversed(listed[:3]))]
+    assert [each["text"] for each in listed[:3]] == [
+        "publishRateInMsgs 1 → 3,000",
+        "public attached",
+        "public detached",
+    ]
+
+
+@pytest.mark.parametrize("made", ["group", "attachment", "topic"])
+async def test_the_answer_waits_until_what_is_rolled_back_is_seen(world: World, made: str) -> None:
+    """A read right after it shows the change, as after every other."""
+    seen: list[str] = []
+
+    class Watched(Echo[Any]):
+        async def heard(self, shows: Callable[[Any], bool], change: str) -> None:
+            await super().heard(shows, change)
+            seen.append(change)
+
+    groups, topics = Watched(world.store.watch), Watched(world.topic_limits.watch)
+    async with world.client(groups_seen=groups, topics_seen=topics) as client:
+        await client.put(f"{GROUPS}/orders", json={})
+        match made:
+            case "group":
+                await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 1})
+            case "attachment":
+                await client.post(f"{TENANT}/orders")
+            case "topic":
+                path = "/quota/v1/persistent/public/default/t/publishRate"
+                await client.post(path, json={"publishThrottlingRateInMsg": 5})
+        seen.clear()
+        assert (await roll_back(client, 1)).status_code == 204
+
+    changes = {
+        "group": "groups/orders",
+        "attachment": "tenants/public",
+        "topic": "limits of persistent://public/default/t",
+    }
+    assert seen == [changes[made]]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 
 import httpx
 import pytest
+from fastapi import Request
+from starlette.types import Message
 
+from admin_api.errors import ApiError
 from admin_api.routes import events
 from admin_api.routes.events import _stream
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member, Rates, ResourceGroup
 from coordinator.insight.model.operations import OperationStage
-from coordinator.ports import StoreUnreachable
+from coordinator.ports import Origin, StoreUnreachable
 from tests.admin_api.world import World
 from tests.turns import turns_of
 
@@ -146,7 +148,7 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
     for incarnation in (1, 2):
         world.handle(MembersChanged((Member("b1", incarnation),)))
     newest = world.watch.events.kept.notes()[-1].number
-    stream = _stream(world.backend, newest - 1, Counter(), "admin")
+    stream = _stream(world.backend, newest - 1)
 
     assert (await anext(stream)).startswith("retry: ")
     event = (await anext(stream)).splitlines()
@@ -162,14 +164,31 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
     await stream.aclose()
 
 
+async def test_a_note_that_comes_while_a_stream_begins_is_told_once(world: World) -> None:
+    """It is neither among those that the log had already nor left out."""
+    world.handle(MembersChanged(()))
+    stream = _stream(world.backend, -1)
+    assert (await anext(stream)).startswith("retry: ")
+    for incarnation in (1, 2, 3):
+        world.handle(MembersChanged((Member("b1", incarnation),)))
+
+    notes = world.watch.events.kept.notes()
+    told = [(await anext(stream)).splitlines()[0] for _ in notes]
+    world.handle(MembersChanged(()))
+    later = world.watch.events.kept.notes(notes[-1].number)
+    told += [(await anext(stream)).splitlines()[0] for _ in later]
+    await stream.aclose()
+
+    assert told == [f"id: {note.number}" for note in (*notes, *later)]
+
+
 async def test_a_reader_that_falls_behind_is_told_and_let_go(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its queue is bounded, and it delays no other reader."""
     monkeypatch.setattr(events, "MAX_WAITING", 2)
-    readers: Counter[str] = Counter()
     world.handle(MembersChanged(()))
-    stream = _stream(world.backend, -1, readers, "admin")
+    stream = _stream(world.backend, -1)
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
@@ -179,7 +198,6 @@ async def test_a_reader_that_falls_behind_is_told_and_let_go(
 
     assert rest[-1].startswith("event: behind")
     assert len(rest) <= 4
-    assert not readers
 
 
 async def test_readers_of_events_are_bounded(client: httpx.AsyncClient, world: World) -> None:
@@ -188,6 +206,24 @@ async def test_readers_of_events_are_bounded(client: httpx.AsyncClient, world: W
     refused = await client.get("/quota/v1/events")
 
     assert (refused.status_code, refused.json()["reason"][:10]) == (503, "64 readers")
+
+
+async def test_readers_count_from_their_request_to_the_end_of_their_stream(world: World) -> None:
+    """Those that ask at once count before the first of their streams has begun."""
+    scope = {"type": "http", "app": world.app, "headers": []}
+    request, caller = Request(scope), Origin("admin")
+    streams = [await events.stream_events(request, caller) for _ in range(events.MAX_READERS)]
+    with pytest.raises(ApiError, match="64 readers follow the events already"):
+        await events.stream_events(request, caller)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(_: Message) -> None: ...
+
+    await streams[0](scope, receive, send)
+    await events.stream_events(request, caller)
+    assert world.app.state.event_readers == {"admin": events.MAX_READERS}
 
 
 @pytest.mark.parametrize("path", ["/", "/dashboard/main.js", "/dashboard/chart.js"])

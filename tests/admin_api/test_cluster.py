@@ -59,6 +59,7 @@ async def test_above_four_fifths_a_larger_one_is_advised(
         ({"rateInMsgs": 1.5}, "rateInMsgs"),
         ({"productionShare": 1.1}, "productionShare"),
         ({"productionShare": "much"}, "productionShare"),
+        ({"productionShare": True}, "productionShare: must be a number from 0 to 1, but is a bool"),
     ],
 )
 async def test_nonsense_is_refused_by_name_and_changes_nothing(
@@ -77,3 +78,26 @@ async def test_without_a_group_for_the_cluster_it_says_how_to_have_one(world: Wo
         answer = await client.get(PATH)
     assert answer.status_code == 404
     assert "cluster_group" in answer.json()["reason"]
+
+
+async def test_a_rate_of_delayed_messages_that_cannot_be_leaves_the_rest_as_it_was(
+    world: World,
+) -> None:
+    """Its group is checked before either of the two is written."""
+    groups = "/admin/v2/resourcegroups"
+    async with world.client(cluster_group="cluster", delayed_group="late") as client:
+        await client.put(f"{groups}/all-late", json={"publishRateInMsgs": 100})
+        late = {"parent": "all-late", "publishRateInMsgs": 80, "publishGuaranteeInMsgs": 60}
+        assert (await client.put(f"{groups}/late", json=late)).status_code == 204
+        assert (await client.put(PATH, json={"rateInMsgs": 1_000})).status_code == 204
+
+        refused = await client.put(PATH, json={"rateInMsgs": 9_000, "delayedRateInMsgs": 50})
+        found = (await client.get(PATH)).json()
+        taken = await client.put(PATH, json={"rateInMsgs": 9_000, "delayedRateInMsgs": 70})
+
+    assert refused.status_code == 400
+    assert refused.json()["reason"].startswith(
+        "delayedRateInMsgs: of the group late: publishGuaranteeInMsgs: 60 is more than late may have"
+    )
+    assert (found["rateInMsgs"], found["delayedRateInMsgs"]) == (1_000, 80)
+    assert taken.status_code == 204

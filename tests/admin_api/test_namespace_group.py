@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from admin_api.changes import definitions
 from admin_api.routes import relay
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import Broker, World
@@ -164,3 +165,54 @@ async def test_a_broker_that_goes_away_while_policies_are_read(
     broker.breaks_off = True
 
     assert (await client.get(PATH)).status_code == 502
+
+
+async def test_what_could_not_be_attached_afterwards_makes_no_namespace(
+    client: httpx.AsyncClient, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group with children, a name that no attachment can have, and one owner too many."""
+    await client.put("/admin/v2/resourcegroups/part", json={"parent": "orders"})
+    shared = await client.put(PATH, json={"resource_group_name": "orders"})
+    long = await client.put(
+        f"/admin/v2/namespaces/shop/{'n' * 256}", json={"resource_group_name": "part"}
+    )
+    monkeypatch.setattr(definitions, "ATTACHMENTS_MAX", 0)
+    full = await client.put(PATH, json={"resource_group_name": "part"})
+
+    assert [answer.status_code for answer in (shared, long, full)] == [409, 412, 409]
+    assert shared.json()["reason"].startswith("orders shares its limit among part")
+    assert long.json()["reason"].startswith("Namespace name is not valid")
+    assert full.json()["reason"].startswith("0 owners are attached to groups")
+    assert not broker.asked
+
+
+async def test_a_namespace_that_is_made_and_not_attached_is_told_with_what_is_left_to_do(
+    client: httpx.AsyncClient, broker: Broker, world: World
+) -> None:
+    """The store may fail, or the group go, while the broker makes it."""
+
+    def make_and_lose_the_store(_: httpx.Request) -> httpx.Response:
+        world.store.reachable = False
+        return httpx.Response(204)
+
+    broker.answer = make_and_lose_the_store
+    lost = await client.put(PATH, json={"resource_group_name": "orders"})
+    world.store.reachable = True
+    attaching = f"; attach it with PUT {GROUP}/orders"
+
+    assert lost.status_code == 503
+    reason = lost.json()["reason"]
+    assert reason.startswith("shop/made was made, but attaching it to orders failed: ZooKeeper")
+    assert reason.endswith(attaching)
+
+    def make_and_lose_the_group(_: httpx.Request) -> httpx.Response:
+        world.store._groups.clear()
+        return httpx.Response(204)
+
+    broker.answer = make_and_lose_the_group
+    gone = await client.put(PATH, json={"resource_group_name": "orders"})
+    assert gone.status_code == 412
+    assert gone.json()["reason"] == (
+        "shop/made was made, but attaching it to orders failed: ResourceGroup does not exist"
+        + attaching
+    )

@@ -9,13 +9,15 @@ GROUPS = "/admin/v2/resourcegroups"
 
 
 async def test_strict_is_refused_with_the_reason() -> None:
-    """This holds for a new group and for a roll-back; a gate may keep it."""
+    """This holds for a new group, for its preview and for a roll-back; a gate may keep it."""
     world = World()
     async with world.client() as gated, world.client(enforcement_path="native") as native:
         asked = {"publishRateInMsgs": 5, "overshootPolicy": "strict"}
         refused = await native.put(f"{GROUPS}/orders", json=asked)
         assert refused.status_code == 400
         assert "once an interval" in refused.json()["reason"]
+        previewed = await native.post("/quota/v1/preview/orders", json=asked)
+        assert (previewed.status_code, previewed.json()) == (400, refused.json())
         assert (await gated.put(f"{GROUPS}/orders", json=asked)).is_success
         eased = {"overshootPolicy": "balanced"}
         assert (await native.put(f"{GROUPS}/orders", json=eased)).is_success

@@ -296,6 +296,25 @@ def test_a_group_that_nothing_is_attached_to_is_noted(run: Run) -> None:
     assert [each for each in after if each["subject"] == "groups"] == []
 
 
+def test_a_sidecar_that_ends_in_the_middle_is_told_with_what_was_found_before(
+    run: Run, world: World
+) -> None:
+    """The findings up to then are shown."""
+
+    class Ending(InProcess):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path == "/quota/v1/conditions":
+                raise httpx.ConnectError("refused")
+            return super().handle_request(request)
+
+    findings = json.loads(run("doctor", "--json", carrier=Ending(world)).stdout)
+
+    by_subject = {each["subject"]: each for each in findings}
+    assert by_subject["admin API"]["level"] == "ok"
+    assert by_subject["conditions"]["level"] == "note"
+    assert by_subject["conditions"]["text"].startswith("Cannot reach http://127.0.0.1:8087")
+
+
 def holding(world: World, *found: Condition) -> None:
     """Let these conditions hold at the sidecar."""
     world.watch.conditions = Conditions.of(found)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -242,3 +244,28 @@ def test_a_python_that_was_not_tried_is_a_note(
     found = levels(list(examine_host(config, None, WellProbes())))
 
     assert found["Python"] is Level.NOTE
+
+
+def test_a_broker_is_asked_directly_as_the_sidecar_will(
+    free_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that the environment names is for other places."""
+    monkeypatch.setenv("http_proxy", f"http://{free_address}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        server.timeout = 10.0
+        answering = threading.Thread(target=server.handle_request)
+        answering.start()
+        status = Probes().get_status(f"http://127.0.0.1:{server.server_port}/")
+        answering.join()
+
+    assert status == 200

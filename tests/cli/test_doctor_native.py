@@ -214,7 +214,9 @@ def test_a_brokers_words_stay_words(run: Run) -> None:
     assert not any(line.strip().startswith("admin_listen") for line in done.stdout.splitlines())
 
 
-@pytest.mark.parametrize("url", ["b1:8080", "pulsar://b1:6650", "http://", ""])
+@pytest.mark.parametrize(
+    "url", ["b1:8080", "pulsar://b1:6650", "http://", "", "http://[b1:8080", "http://[b1]:8080"]
+)
 def test_what_is_no_web_service_is_refused(run: Run, url: str) -> None:
     """With an example."""
     refused = run("doctor", "--native", url)
@@ -231,6 +233,20 @@ def test_a_token_file_that_cannot_be_read_is_refused(run: Run, tmp_path: Path) -
 
     assert (refused.exit_code, cluster.asked) == (2, [])
     assert gone in refused.stderr
+
+
+def test_a_token_file_with_more_than_a_token_is_refused_and_not_repeated(
+    run: Run, tmp_path: Path
+) -> None:
+    """Before any broker is asked."""
+    cluster, file = Cluster(), tmp_path / "token"
+    file.write_text("s3cret\nand more\n")
+
+    refused = run("doctor", "--native", URL, "--broker-token-file", str(file), carrier=cluster)
+
+    assert (refused.exit_code, cluster.asked) == (2, [])
+    assert refused.stderr.startswith("--broker-token-file: a token has neither spaces nor")
+    assert "s3cret" not in refused.stderr
 
 
 def test_lines_to_copy_are_not_folded(run: Run) -> None:

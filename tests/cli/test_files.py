@@ -9,6 +9,7 @@ import httpx
 import pytest
 import yaml
 
+from coordinator.runtime import client_tls
 from tests.admin_api.world import World
 from tests.cli.conftest import InProcess, Run
 
@@ -195,6 +196,18 @@ def test_who_was_faster_is_not_overwritten(run: Run, world: World, file: Path) -
         ("groups: {a: {namespaces: [shop]}}", "groups.a.namespaces: write tenant/namespace"),
         ("groups: {a: {namespaces: [shop/]}}", "groups.a.namespaces: '' is not a name"),
         ("groups: {a: {}, a: {}}", "not YAML: a stands there twice"),
+        ("groups: {a: {publishRateInMsgs: 2026-02-30}}", "not YAML: day is out of range"),
+        ("groups: {a: {publishRateInMsgs: !!bool maybe}}", "not YAML: 'maybe'"),
+        ("groups: {a: {publishRateInMsgs: !!int ''}}", "not YAML: string index out of range"),
+        ("groups: {a: {law: !!timestamp now}}", "not YAML: "),
+        (
+            "groups: {a: {tenants: [t]}, b: {tenants: [u, t]}}",
+            "groups.b: tenants/t stands in groups.a, too; name it in one",
+        ),
+        (
+            "groups: {a: {defaultRole: true}, b: {defaultRole: true}}",
+            "groups.b: default-role stands in groups.a, too; name it in one",
+        ),
         ("groups: {", "not YAML"),
         ("groups: !!python/object:os.system {}", "not YAML"),
         ("\0", "not YAML"),
@@ -293,6 +306,43 @@ def test_a_pulsar_that_does_not_say(run: Run, answer: httpx.Response, reason: st
 
     assert refused.exit_code == 1
     assert reason in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "reason"),
+    [
+        ("resourcegroups", {"reason": "no"}, "answered no list of names"),
+        ("resourcegroups", [7], "answered no list of names"),
+        ("resourcegroups/orders", ["orders"], "answered no resource group"),
+        (
+            "resourcegroups/orders",
+            {"publishRateInMsgs": "many"},
+            "answered publishRateInMsgs 'many', which is no whole number",
+        ),
+        ("tenants", "public", "answered no list of names"),
+        ("namespaces/public", {}, "answered no list of names"),
+    ],
+)
+def test_what_answers_in_another_form_than_pulsar_is_told_in_a_line(
+    run: Run, world: World, path: str, answer: object, reason: str
+) -> None:
+    """Exit code 1, with what was asked; nothing is made."""
+    pulsar = WithPulsar(world)
+    pulsar.answers = {**WithPulsar.answers, f"/admin/v2/{path}": answer}
+    refused = run("import", "--from", "http://pulsar", "--source-token", "T", carrier=pulsar)
+
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == f"Cannot read Pulsar's groups at http://pulsar: GET /{path} {reason}\n"
+    assert list(world.views.shown.groups) == ["orders"]
+
+
+def test_a_pulsar_over_https_is_trusted_by_the_machines_authorities(run: Run, world: World) -> None:
+    """They know an organisation's own, which those of a library do not."""
+    client_tls._machine_trust.cache_clear()
+    words = ("import", "--from", "https://pulsar", "--source-token", "T", "--dry-run")
+
+    assert run(*words, carrier=WithPulsar(world)).exit_code == 0
+    assert client_tls._machine_trust.cache_info().misses == 1
 
 
 def test_a_source_that_is_no_url(run: Run) -> None:

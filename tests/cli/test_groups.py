@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
 from admin_api.schemas.definitions import GroupPatch
 from coordinator.cli.group_flags import FLAGS
+from coordinator.core.model import Rates
+from tests.admin_api.world import World
 from tests.cli.conftest import InProcess, Run
 
 CREATE = ("groups", "create", "rg1")
@@ -163,6 +166,9 @@ def test_what_fails_is_1(run: Run, words: tuple[str, ...], reason: str) -> None:
         ("attach", "orders"),
         ("attach", "orders", "--tenant", "t", "--namespace", "t/n"),
         ("attach", "orders", "--tenant", "t/n"),
+        ("attach", "orders", "--tenant", "a b"),
+        ("attach", "orders", "--tenant", ".."),
+        ("attach", "orders", "--namespace", "t/n*"),
         ("attach", "orders", "--namespace", "t"),
         ("detach", "--namespace", "t/n/x"),
         ("list", "--nope"),
@@ -190,3 +196,36 @@ def test_names_stay_within_their_part_of_the_path(run: Run, transport: InProcess
     run("groups", "get", "a%2Fb?x=[red]")
 
     assert transport.requests[-1].url.raw_path == b"/quota/v1/groups/a%252Fb%3Fx%3D%5Bred%5D"
+
+
+class Faster(InProcess):
+    """A server that another writer asks just before the first PUT arrives."""
+
+    def __init__(self, world: World, method: str) -> None:
+        super().__init__(world)
+        self._method = method
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Let the other one be first."""
+        if request.method == "PUT" and all(each.method != "PUT" for each in self.requests):
+            super().handle_request(httpx.Request(self._method, request.url, content=b"{}"))
+        return super().handle_request(request)
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "reason"),
+    [
+        (("create", "rg1", "-mp", "1"), "PUT", "ResourceGroup already exists"),
+        (("update", "orders", "-mp", "1"), "DELETE", "ResourceGroup does not exist"),
+    ],
+)
+def test_a_group_that_another_writer_makes_or_deletes_meanwhile_is_left_alone(
+    run: Run, world: World, words: tuple[str, ...], method: str, reason: str
+) -> None:
+    """A create changes no group, and an update makes none."""
+    failed = run("groups", *words, carrier=Faster(world, method))
+
+    assert (failed.exit_code, failed.stderr) == (1, f"{reason}\n")
+    found = {name: each.group.limits for name, each in world.views.shown.groups.items()}
+    limits = {"orders": Rates(publish_messages=3_000)}
+    assert found == ({**limits, "rg1": Rates()} if method == "PUT" else {})

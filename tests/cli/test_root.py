@@ -160,6 +160,29 @@ def test_refused_token(run: Run) -> None:
     assert failed.stderr.startswith("Authentication required. Send a token with --token")
 
 
+@pytest.mark.parametrize("token", ["s3cret\n", "s3cret x", "s3cr\u00e9t", "\ts3cret"])
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("groups", "list", "--token"), "--token or PULSAR_QUOTA_TOKEN: a token has neither"),
+        (
+            ("import", "--from", "http://p", "--source-token"),
+            "--source-token or PULSAR_TOKEN: a tok",
+        ),
+    ],
+)
+def test_a_token_that_is_none_is_told_and_not_repeated(
+    run: Run, transport: InProcess, words: tuple[str, ...], named: str, token: str
+) -> None:
+    """The line feed of a file is the most frequent one; no request is sent."""
+    wrong = run(*words, token)
+
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith(named)
+    assert "s3cr" not in wrong.stderr
+    assert not transport.requests
+
+
 def test_large_request_is_wrong_use(run: Run) -> None:
     """413 will be 413 for ever."""
     response = httpx.Response(413, json={"reason": "The body is larger"})

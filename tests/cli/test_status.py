@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import pytest
 
@@ -208,6 +209,25 @@ def test_a_throttled_demand_is_shown_as_a_band(run: Run, world: World) -> None:
     shown = run("explain", "orders").stdout
     assert cells(shown, "broker-2")[1] == "2,000-2,600"
     assert cells(shown, "broker-1")[2] == "1,001"
+
+
+@pytest.mark.parametrize("words", [("explain", "orders"), ("top", "--once")])
+def test_a_limit_with_a_fraction_is_shown_as_it_is(
+    run: Run, world: World, words: tuple[str, ...]
+) -> None:
+    """Of a throttled broker as well, whose demand is more than that."""
+    key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
+    found = world.views.explanations[key]
+    calm, throttled = found.wants
+    throttled = replace(throttled, limit=Fraction(5, 2))
+    world.views.explanations[key] = replace(found, wants=(calm, throttled))
+
+    shown = run(*words)
+
+    assert shown.exit_code == 0, shown.output
+    row = cells(shown.stdout, "broker-2")
+    at = row.index(">")
+    assert row[at : at + 3] == [">", "2.5", "2.5"]
 
 
 def test_what_the_api_says_is_no_markup(run: Run, world: World) -> None:

@@ -18,6 +18,10 @@ NATIVE = {key: value for key, value in GOOD.items() if not key.startswith("gate_
 }
 
 
+NO_PATHS = ("/", "/quota/", "//quota", "/a//b", "/.", "/a/..", "/./a", "/a\n", "/a\x00")
+"""Paths that ZooKeeper, or our session with it, refuses."""
+
+
 def test_the_needed_keys_are_enough() -> None:
     """Everything else has a default."""
     config = from_mapping(GOOD)
@@ -93,19 +97,42 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("zookeeper_servers", "a:1,b:1/p", "zookeeper_servers 'a:1,b:1/p': write no path here"),
         ("zookeeper_servers", "localhost", "zookeeper_servers 'localhost': write host:port"),
         ("bus_service_url", "http://x", "bus_service_url 'http://x': it must start"),
+        *(
+            ("bus_service_url", url, f"bus_service_url {url!r}: it must start with pulsar:// or")
+            for url in (
+                "pulsar://",
+                "pulsar://a:x",
+                "pulsar://a:66500",
+                "pulsar://a,",
+                "pulsar://,a",
+            )
+        ),
+        *(
+            ("bus_topics", [topic], f"bus_topics {topic!r}: write non-persistent://tenant/name")
+            for topic in ("non-persistent://", "non-persistent://a", "non-persistent://a/b/c/d")
+        ),
         ("bus_topics", [], "bus_topics []: name at least one topic"),
         ("bus_topics", "x", "bus_topics: write a list of strings, got 'x'"),
         ("bus_topics", ["usage"], "bus_topics 'usage': it must start"),
         ("bus_topics", ["persistent://a/b/c"], "bus_topics 'persistent://a/b/c': it must start"),
         ("bus_topics", [7], "bus_topics: write a str, got 7"),
         ("bus_compression", "zip", "bus_compression 'zip'"),
-        ("zookeeper_root", "quota", "zookeeper_root 'quota': it must start with /"),
+        ("zookeeper_root", "quota", "zookeeper_root 'quota': it must look like /pulsar-quota"),
+        *(("zookeeper_root", path, f"zookeeper_root {path!r}: it must look") for path in NO_PATHS),
         ("zookeeper_brokers_path", "/a/", "zookeeper_brokers_path '/a/': it must look like /load"),
         ("report_interval_seconds", 0, "report_interval_seconds is 0: use 0.1 to 300.0"),
         ("report_interval_seconds", "1", "report_interval_seconds: write a float, got '1'"),
         ("record_cluster", "", "record_cluster '': name the cluster"),
         ("admin_advertised_address", "b", "admin_advertised_address 'b': write host:port"),
         ("admin_hosts", ["a..b"], "admin_hosts 'a..b': write a name or an address"),
+        *(
+            ("admin_hosts", [host], f"admin_hosts {host!r}: write a name or an address")
+            for host in ("a:99999", "[::x]:1", "[fe80::1%eth0]", "a.", "b\u00fc", "")
+        ),
+        ("gate_listen", "a..b:6652", "gate_listen 'a..b:6652': write host:port"),
+        ("gate_listen", f"{'a' * 64}:1", f"gate_listen '{'a' * 64}:1': write host:port"),
+        ("super_user_roles", [""], "super_user_roles '': a role must not be empty"),
+        ("tenant_admins", {"shop": [""]}, "tenant_admins.shop '': a role must not be empty"),
         ("admin_pass_through", "no", "admin_pass_through: write a bool, got 'no'"),
         ("auth_role_claim", "", "auth_role_claim '': name a claim"),
         ("tenant_admins", {"shop": "x"}, "tenant_admins.shop: write a list of strings, got 'x'"),
@@ -140,6 +167,23 @@ def test_every_number_is_one_and_has_bounds(value: object) -> None:
             ConfigError, match=rf"^{key}( is .*: use .+ to |: write a (int|float), )"
         ):
             from_mapping({**GOOD, key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("zookeeper_root", "/a/.b/c..d"),
+        ("zookeeper_brokers_path", "/pulsar/loadbalance/brokers"),
+        ("bus_service_url", "pulsar+ssl://broker-1.example:6651,b_2/"),
+        ("bus_topics", ["non-persistent://t-1/n.s/gr\u00f6\u00dfe-partition-0"]),
+        ("admin_hosts", ["sidecar", "10.1.2.3:8087", "[fd00::7]", "[FD00::7]:65535", "a.b-c.d:1"]),
+        ("gate_listen", "b\u00fccher.example.:6652"),
+    ],
+)
+def test_every_form_takes_what_it_is_for(key: str, value: object) -> None:
+    """In each of its spellings."""
+    expected = tuple(value) if isinstance(value, list) else value
+    assert getattr(from_mapping({**GOOD, key: value}), key) == expected
 
 
 def test_all_faults_are_told_at_once() -> None:

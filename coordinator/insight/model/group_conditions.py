@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from zlib import crc32
 
 from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.rates import in_digits
 from coordinator.core.settings import ConditionThresholds
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.board import GroupRow
@@ -51,7 +52,7 @@ class GroupConditions:
         if foremost is not None and row.used_permille >= self._thresholds.near_limit_permille:
             used = row.dimensions[foremost]
             sentence = (
-                f"{row.group} uses {row.used_permille / 10:.0f} % of its {used.limit:,}/s "
+                f"{row.group} uses {row.used_permille / 10:.0f} % of its {in_digits(used.limit)}/s "
                 f"({foremost.value})"
             )
             yield Condition(ConditionKind.GROUP_NEAR_LIMIT, row.group, sentence)
@@ -84,7 +85,7 @@ class GroupConditions:
             return
         sentence = (
             f"the local limits of {row.group} may add up to {found[worst]:,}/s of "
-            f"{row.dimensions[worst].limit:,}/s ({worst.value})"
+            f"{in_digits(row.dimensions[worst].limit)}/s ({worst.value})"
         )
         self._certificates[row.group] = Condition(
             ConditionKind.CERTIFICATE_HIGH, row.group, sentence

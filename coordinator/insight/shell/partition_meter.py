@@ -24,6 +24,9 @@ _PERIOD_S: Final = 0.2
 MAX_PARTITIONS: Final = 1_000
 """Partitions that have a condition, the busiest first; more would say no more than these."""
 
+_PARTITIONS_PER_STEP: Final = 50
+"""Partitions that are looked at before the loop has its turn: about 2 ms."""
+
 _UNLIMITED_PERIOD_S: Final = 1.0
 """The interval while there is nothing to count."""
 
@@ -54,6 +57,9 @@ class PartitionMeter:
         self._counted_ns: dict[str, int] = {}
         #: The limit of each partition at the last count.
         self._limits = Rates()
+        #: The second of the last look, and the partitions that were near their limit then.
+        self._looked_s: int | None = None
+        self._near: tuple[PartitionView, ...] = ()
 
     async def run(self) -> None:
         """Count for ever."""
@@ -78,17 +84,17 @@ class PartitionMeter:
             for topic in old:
                 del self._counted_ns[topic]
             self._seconds.keep(self._counted_ns)
+        if now_ns // NANOS_PER_SECOND != self._looked_s:  # figures are those of whole seconds
+            self._looked_s = now_ns // NANOS_PER_SECOND
+            self._near = await self._look()
 
     async def views(self) -> tuple[PartitionView, ...]:
         """Return every partition that was used lately, the one that uses most of its limit first."""
-        return self._views(await self._gate.partition_limits(), self._clock.now_ns())
+        return await self._views(await self._gate.partition_limits())
 
     def near_limit(self) -> tuple[PartitionView, ...]:
-        """Return the partitions of whose limit, as of the last count, a second used too much."""
-        if self._limits == Rates():
-            return ()
-        views = self._views(self._limits, self._clock.now_ns())
-        return tuple(view for view in views if view.used > ADVISED)
+        """Return the partitions of whose limit a second used too much, as of the last whole second."""
+        return self._near
 
     def conditions(self, _now_ns: int) -> Iterator[Condition]:
         """Yield the conditions of partitions near their limit."""
@@ -99,9 +105,15 @@ class PartitionMeter:
                 )
                 yield Condition(ConditionKind.PARTITION_NEAR_LIMIT, view.topic, sentence)
 
-    def _views(self, limits: Rates, now_ns: int) -> tuple[PartitionView, ...]:
+    async def _look(self) -> tuple[PartitionView, ...]:
+        if self._limits == Rates():
+            return ()
+        return tuple(view for view in await self._views(self._limits) if view.used > ADVISED)
+
+    async def _views(self, limits: Rates) -> tuple[PartitionView, ...]:
+        now_ns = self._clock.now_ns()
         found = []
-        for topic in self._counted_ns:
+        for number, topic in enumerate(tuple(self._counted_ns), 1):
             minutes = {
                 dimension: minute
                 for dimension in Dimension
@@ -109,4 +121,6 @@ class PartitionMeter:
                 and (minute := self._seconds.view(topic, dimension, now_ns)) is not None
             }
             found.append(PartitionView.of(topic, limits, minutes))
+            if not number % _PARTITIONS_PER_STEP:
+                await asyncio.sleep(0)
         return tuple(sorted(found, key=lambda view: (-view.used, view.topic)))

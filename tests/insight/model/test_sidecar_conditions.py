@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -113,6 +114,16 @@ def test_a_certificate_above_the_bound_says_what_the_limits_may_add_up_to() -> N
 
     assert "may add up to 3,000/s of 3,000/s" in found.sentence
     assert ConditionKind.CERTIFICATE_HIGH not in started(Watched(), b1=5_000, b2=5_000).seen()
+
+
+def test_a_limit_with_a_fraction_is_told_as_it_is() -> None:
+    """As any other: near it, and where local limits may add up to more."""
+    cluster = Watched(ConditionThresholds(certificate_permille=500))
+    cluster.limit = Fraction(5_999, 2)
+    seen = started(cluster, b1=5_000, b2=5_000).seen()
+
+    assert " of its 2,999.5/s (" in seen[ConditionKind.GROUP_NEAR_LIMIT].sentence
+    assert "/s of 2,999.5/s (" in seen[ConditionKind.CERTIFICATE_HIGH].sentence
 
 
 def test_a_certificate_of_a_group_that_is_gone_is_forgotten() -> None:

@@ -11,6 +11,7 @@ from coordinator.core.traffic import Traffic
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from tests.memory.surroundings import ManualClock
+from tests.turns import turns_of
 
 SECOND = 1_000_000_000
 TOPIC = "persistent://shop/orders/in-partition-0"
@@ -101,3 +102,21 @@ async def test_without_a_limit_no_partition_is_near_it() -> None:
     gate.publish(TOPIC, 900)
     await meter.count()
     assert meter.near_limit() == ()
+
+
+async def test_many_partitions_are_looked_at_once_a_second_and_leave_rounds_their_turns() -> None:
+    """Counts between two seconds look at none; conditions and metrics take what was found."""
+    gate, clock = Counts(), ManualClock()
+    meter = PartitionMeter(gate, clock)
+    for number in range(1_000):
+        gate.publish(f"{TOPIC}{number}", 900)
+    await meter.count()
+    clock.advance(SECOND)
+
+    looks = await turns_of(meter.count())
+    clock.advance(SECOND // 5)
+    between = await turns_of(meter.count())
+
+    assert looks >= between + 19
+    assert len(meter.near_limit()) == 1_000
+    assert await turns_of(meter.views()) >= between + 19
