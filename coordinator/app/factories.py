@@ -77,7 +77,7 @@ def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
         listener_name=config.bus_listener_name,
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
-        compress=config.bus_compression == "lz4",
+        compression=config.bus_compression,
         supervisor=supervisor,
     )
 
