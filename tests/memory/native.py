@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from coordinator.adapters.broker.paths import namespace_path
 from coordinator.core.topics import TopicName
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import Amounts, Record
@@ -73,7 +74,10 @@ class MemoryEntryTopic:
 
 
 class MemoryNativeAdmin:
-    """`coordinator.native.engine.outside.NativeAdmin` in memory; the broker reports once a second."""
+    """`coordinator.native.engine.outside.NativeAdmin` in memory; the broker reports once a second.
+
+    A name that no namespace can be asked for by is refused here too, by the same function.
+    """
 
     def __init__(self) -> None:
         self._facts = BrokerFacts("pulsar://a:6650", 1, TRANSPORT, version="4.2.4")
@@ -101,10 +105,12 @@ class MemoryNativeAdmin:
 
     async def group_of(self, namespace: str) -> str | None:
         """See `NativeAdmin`."""
+        namespace_path(namespace)
         return self.groups.get(namespace)
 
     async def attach(self, namespace: str, group: str) -> None:
         """See `NativeAdmin`."""
+        namespace_path(namespace)
         if namespace not in self.groups or (group and group not in self.records):
             raise Refused(f"{namespace} or {group} does not exist")
         self.groups[namespace] = group
@@ -189,5 +195,7 @@ class MemoryRatePolicies:
         return tuple(dict.fromkeys(str(name.whole) for name in names if name is not None))
 
     def _check(self, owner: str) -> None:
+        if owner.count("/") == 1:
+            namespace_path(owner)
         if owner not in self.owners:
             raise NotFound(f"{owner} does not exist")

@@ -118,13 +118,13 @@ class HttpRatePolicies(HttpInventory):
         """Return the answer of the broker that is responsible."""
         answer = await self._ask(method, path, body)
         for _ in range(_REDIRECTS_MAX):
-            if answer.status_code not in REDIRECTS:
+            if not answer.has_redirect_location:
                 break
-            answer = await self._ask(method, answer.headers.get("location", ""), body)
+            answer = await self._ask(method, answer.headers["location"], body)
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise NotFound(said(answer))
         if answer.status_code in REDIRECTS:
-            raise BrokerUnreachable(f"{said(answer)}: sent on too often")
+            raise BrokerUnreachable(f"{said(answer)}: sent on nowhere, or too often")
         return accepted(answer)
 
 

@@ -11,6 +11,8 @@ from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
+_SHOWN: Final = 200
+"""The most letters of a path, and of an answer, that an error tells: clients name topics."""
 
 REDIRECTS: Final = (301, 302, 307, 308)
 """The statuses by which a broker names the one that is responsible."""
@@ -23,17 +25,22 @@ async def asked(
 
     Raises:
         BrokerUnreachable: there is none.
+        Refused: no request can have this path, as it is too long; another one can.
     """
     try:
         return await client.request(method, path, json=body)
     except httpx.HTTPError as error:
-        raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+        text = f"{type(error).__name__} {error}"
+        raise BrokerUnreachable(f"{method} {path:.{_SHOWN}}: {text}") from error
+    except httpx.InvalidURL as error:
+        raise Refused(f"{method} {path:.{_SHOWN}}: {error}") from error
 
 
 def said(answer: httpx.Response) -> str:
     """Return what was asked and answered, for people."""
     request = answer.request
-    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"
+    asked_for = f"{request.method} {request.url.path:.{_SHOWN}}"
+    return f"{asked_for} answered {answer.status_code}: {answer.text:.{_SHOWN}}"
 
 
 def accepted(answer: httpx.Response) -> httpx.Response:

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import structlog
 
@@ -42,7 +42,7 @@ from coordinator.native.shell.kept_rates import (
 )
 from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.native.shell.rounds import rounds
-from coordinator.ports import Clock, NotFound
+from coordinator.ports import Clock, NotFound, Refused
 
 _EVERY_S: Final = 1.0
 _NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
@@ -60,6 +60,8 @@ those first that are sent more than their rates."""
 
 _TURN_NS: Final = 2 * NANOS_PER_SECOND
 _WRITES_PER_S: Final = 5
+
+_T = TypeVar("_T")
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +105,8 @@ class Dispatching:
         self._watched_from = 0
         #: The rates that operators had set for namespaces, as they were kept.
         self._former: dict[str, str] = {}
+        #: The first refusal of the present step.
+        self._refusal: Refused | ValueError | None = None
         #: Set when counters were read, or a limit has changed.
         self.wanted = asyncio.Event()
 
@@ -120,8 +124,10 @@ class Dispatching:
         """Write what is due now.
 
         Raises:
-            PortError: the broker does not answer, or does not allow it.
+            PortError: the broker does not answer, or does not allow it; what it refuses of some owners
+                keeps no other from its turn.
         """
+        self._refusal = None
         if self._seen.facts is None or not self._seen.facts.topic_policies:
             return
         now_ns = self._clock.now_ns()
@@ -136,12 +142,21 @@ class Dispatching:
         due = self._dispatch.due(now_ns)
         unknown = [each.topic for each in due if not each.is_known][: 2 * AT_ONCE]
         if unknown:
-            await at_once(self._adopt, unknown)
+            await self._each(self._adopt, unknown)
             due = self._dispatch.due(self._clock.now_ns())  # by what was found
         for chosen in self._in_order([each for each in due if each.is_known]):
-            await at_once(self._write, chosen)
-        await at_once(self._leave, self._dispatch.idle(now_ns))
+            await self._each(self._write, chosen)
+        await self._each(self._leave, self._dispatch.idle(now_ns))
         await self._replication.refresh(self._dispatch.written_topics())
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def _each(self, call: Callable[[_T], Awaitable[None]], items: Sequence[_T]) -> None:
+        """Call for all items; what is refused of one is raised at the end of the step."""
+        try:
+            await at_once(call, items)
+        except (Refused, ValueError) as error:
+            self._refusal = self._refusal or error
 
     # Topics.
 
@@ -166,7 +181,7 @@ class Dispatching:
     async def _adopt(self, topic: str) -> None:
         try:
             await self._find_out(topic)
-        except NotFound:
+        except Refused:  # there is none, or of a name that no request can hold
             self._dispatch.missing(topic, self._clock.now_ns())
             raise
 
@@ -201,7 +216,7 @@ class Dispatching:
         self._watched_from += _WATCHED_AT_ONCE
         some = (*topics[first:], *topics[:first])[:_WATCHED_AT_ONCE]
         suspects = self._dispatch.suspects()[:_SUSPECTS_AT_ONCE]
-        await at_once(self._look_at, list(dict.fromkeys((*suspects, *some))))
+        await self._each(self._look_at, list(dict.fromkeys((*suspects, *some))))
 
     async def _look_at(self, topic: str) -> None:
         rates = self._rates_of(topic)
@@ -224,11 +239,11 @@ class Dispatching:
             if now_ns - self._right_ns.get(namespace, 0) >= _LOOKED_AT_AGAIN_NS
             or self._is_off(namespace, floor)
         ]
-        await at_once(self._look_at_namespace, looked_at)
+        await self._each(self._look_at_namespace, looked_at)
         free = (attached | self._right_ns.keys()) - floors.keys() - self._free
         # Those that were limited first; at a start there may be many that never were.
         by_need = sorted(free, key=lambda name: (name not in self._right_ns, name))
-        await at_once(self._look_at_free, by_need[:_FREE_AT_ONCE])
+        await self._each(self._look_at_free, by_need[:_FREE_AT_ONCE])
         self._free &= attached
 
     def _is_off(self, namespace: str, floor: PolicyRate) -> bool:
