@@ -79,7 +79,7 @@ class PulsarBus:
         self._compression = _COMPRESSIONS[compression]
         self._counters = Counters()
         self._supervisor = supervisor or TaskSupervisor()
-        self._inbox = Inbox(self._counters, self._supervisor)
+        self._inbox: Inbox[bytes] = Inbox("bus", self._counters, self._supervisor)
         # One thread per topic, and one to close the client while they are still busy.
         self._executor = ThreadPoolExecutor(len(self._topics) + 1, "pulsar-bus")
         self._client: Any = None
