@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from coordinator.adapters.broker.paths import namespace_path
-from coordinator.core.topics import TopicName
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
-from coordinator.native.engine.owners import topic_of
+from coordinator.native.engine.owners import base_of, topic_of
 from coordinator.native.engine.rate_policy import DISPATCH, RatePolicy
 from coordinator.native.engine.table import Statement
 from coordinator.ports import NotFound, Refused
@@ -191,8 +190,8 @@ class MemoryRatePolicies:
         """See `RatePolicies`."""
         self._check(namespace)
         prefix = f"persistent://{namespace}/"
-        names = (TopicName.parse(each) for each in sorted(self.owners) if each.startswith(prefix))
-        return tuple(dict.fromkeys(str(name.whole) for name in names if name is not None))
+        names = (base_of(each) for each in sorted(self.owners) if each.startswith(prefix))
+        return tuple(dict.fromkeys(filter(None, names)))
 
     def _check(self, owner: str) -> None:
         if owner.count("/") == 1:

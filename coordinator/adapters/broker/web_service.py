@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 import httpx
 
-from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
@@ -25,7 +25,7 @@ async def asked(
 
     Raises:
         BrokerUnreachable: there is none.
-        Refused: no request can have this path, as it is too long; another one can.
+        NotFound: no request can have this path, as it is too long, so none can ask for what has it.
     """
     try:
         return await client.request(method, path, json=body)
@@ -33,7 +33,7 @@ async def asked(
         text = f"{type(error).__name__} {error}"
         raise BrokerUnreachable(f"{method} {path:.{_SHOWN}}: {text}") from error
     except httpx.InvalidURL as error:
-        raise Refused(f"{method} {path:.{_SHOWN}}: {error}") from error
+        raise NotFound(f"{method} {path:.{_SHOWN}}: {error}") from error
 
 
 def said(answer: httpx.Response) -> str:

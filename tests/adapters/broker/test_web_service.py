@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from coordinator.adapters.broker.web_service import accepted, asked
-from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 
 LONG = f"/admin/v2/persistent/t/n/{'x' * 70_000}/stats"
 SHORTER = LONG[:9_000]
@@ -23,10 +23,10 @@ def broker(answer: httpx.Response | Exception) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url="http://b", transport=httpx.MockTransport(handle))
 
 
-async def test_a_path_that_no_request_can_have_is_refused() -> None:
+async def test_what_has_a_path_that_no_request_can_have_is_not_found() -> None:
     """The broker may be well; a client can name a topic so."""
     async with broker(httpx.Response(200)) as client:
-        with pytest.raises(Refused, match="GET /admin/v2/persistent/t/n/xxx") as caught:
+        with pytest.raises(NotFound, match="GET /admin/v2/persistent/t/n/xxx") as caught:
             await asked(client, "GET", LONG, None)
     assert len(str(caught.value)) < 500
 

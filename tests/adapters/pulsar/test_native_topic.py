@@ -1,4 +1,4 @@
-"""The topic of entries stays connected and listened to, whatever comes, with a stand-in for its client."""
+"""The topic of entries stays connected and heard, whatever comes; with a stand-in for its client."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Message:
 async def started(client: Client, supervisor: TaskSupervisor) -> AsyncIterator[NativeTopic]:
     """The topic, once it is listened to."""
     topic = NativeTopic("pulsar://b:6650", "a", supervisor=supervisor)
-    topic._new_client = lambda: client  # type: ignore[assignment, misc]
+    topic._new_client = lambda: client  # type: ignore[assignment]
     await topic.start()
     try:
         assert await asyncio.to_thread(client.opened.wait, PATIENCE_S)
