@@ -26,7 +26,7 @@ from deploy.local.errors import WrongUseError
 BROKERS = ("broker-1", "broker-2", "broker-3")
 MOST_SEEDS = 10_000
 MOST_MISHAPS = 10_000
-"""Of one run: more than a week of them."""
+"""Of one run: they take nearly two days."""
 
 _MINUTES = 10.0
 _MISHAPS_A_MINUTE = 4
