@@ -12,7 +12,7 @@ from deploy.local.errors import LocalClusterError
 
 
 def test_a_run_ends_when_counters_or_sidecars_are_not_looked_at_any_more() -> None:
-    """What was not seen would be told as the sidecars' fault."""
+    """Otherwise missing sights would be told as the sidecars' fault."""
     testbed: Any = SimpleNamespace(
         web_urls={"broker-1": "http://127.0.0.1:1"},
         topic_of={"broker-1": "persistent://t/n/a"},

@@ -182,7 +182,7 @@ def test_two_commands_do_not_change_a_cluster_at_once(tmp_path: Path) -> None:
 
 
 def test_a_failure_of_a_command_is_not_taken_for_another_command(tmp_path: Path) -> None:
-    """Also when the system has no process left to start, which it tells in the same way."""
+    """The system tells in the same way that it has no process left to start."""
     laid_out(tmp_path)
     with pytest.raises(BlockingIOError), state.locked(tmp_path):
         raise BlockingIOError

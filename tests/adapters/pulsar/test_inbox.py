@@ -1,4 +1,4 @@
-"""What arrives on pulsar-client's threads reaches listeners in order, within bounds."""
+"""Messages on pulsar-client's threads reach listeners in order, and within bounds."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ async def test_nobody_waits_for_entries_that_are_not_written() -> None:
 
 
 async def test_a_loop_that_fails_is_counted_and_stops_no_other() -> None:
-    """Whatever the failure is: nothing that comes from outside ends the sidecar."""
+    """Nothing that comes from outside ends the sidecar, whatever it is."""
     world = World(behind_gate=True)
 
     async def fail(group: str) -> Record | None:

@@ -348,7 +348,7 @@ async def test_giving_back_tells_how_many_rates_it_were() -> None:
 
 
 async def test_a_topic_that_is_refused_keeps_no_other_from_its_former_rate() -> None:
-    """What is kept of the namespace stays, as it says that this is not done yet."""
+    """The text that is kept of the namespace stays, as it says that this is not done yet."""
     topics = [f"persistent://t/n/many-{number:02}" for number in range(20)]
     policies = MemoryRatePolicies("t/n", *topics)
     policies.texts |= dict.fromkeys(["t/n", *topics], "none")

@@ -413,7 +413,7 @@ async def test_a_namespace_that_cannot_be_asked_for_keeps_no_other_from_its_grou
 
 
 async def test_a_group_that_is_refused_keeps_no_other_from_its_record() -> None:
-    """Nor from its namespaces."""
+    """Its namespaces are attached, too."""
     world = World()
     world.upkeep.known = frozenset({"a", "g"})
     limits = Rates(publish_messages=3_000)
