@@ -14,6 +14,9 @@ _TIMEOUT_S = 5.0
 _SHOWN: Final = 200
 """The most letters of a path, and of an answer, that an error tells: clients name topics."""
 
+_LATER: Final = (408, 429)
+"""The statuses that concern the moment, not the one thing that was asked for."""
+
 REDIRECTS: Final = (301, 302, 307, 308)
 """The statuses by which a broker names the one that is responsible."""
 
@@ -47,7 +50,7 @@ def accepted(answer: httpx.Response) -> httpx.Response:
     """Return an answer that says yes; raise Refused or BrokerUnreachable with what any other says."""
     if answer.is_success:
         return answer
-    if answer.is_client_error:
+    if answer.is_client_error and answer.status_code not in _LATER:
         raise Refused(said(answer))
     raise BrokerUnreachable(said(answer))
 
