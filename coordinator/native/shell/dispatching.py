@@ -47,7 +47,8 @@ from coordinator.ports import Clock, NotFound, Refused
 _EVERY_S: Final = 1.0
 _NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
 _LOOKED_AT_AGAIN_NS: Final = 30 * NANOS_PER_SECOND
-"""A namespace whose floor was right is read again after this time, in case others have changed it."""
+"""A namespace whose floor was right is read again after this time, in case others have changed it, and so
+is one that was refused."""
 
 _FREE_AT_ONCE: Final = 64
 """Namespaces without a limit that are looked at in a round."""
@@ -100,6 +101,8 @@ class Dispatching:
         self._wrong_ns: dict[str, int] = {}
         #: The namespaces that were seen not to be limited, with nothing kept beside them.
         self._free: set[str] = set()
+        #: When namespaces that are limited no more could not be given all of their former rates back.
+        self._refused_ns: dict[str, int] = {}
         #: The times of the last writes, by namespace.
         self._written_ns: dict[str, deque[int]] = {}
         self._watched_from = 0
@@ -240,7 +243,13 @@ class Dispatching:
             or self._is_off(namespace, floor)
         ]
         await self._each(self._look_at_namespace, looked_at)
+        self._refused_ns = {
+            name: at_ns
+            for name, at_ns in self._refused_ns.items()
+            if now_ns - at_ns < _LOOKED_AT_AGAIN_NS
+        }
         free = (attached | self._right_ns.keys()) - floors.keys() - self._free
+        free -= self._refused_ns.keys()
         # Those that were limited first; at a start there may be many that never were.
         by_need = sorted(free, key=lambda name: (name not in self._right_ns, name))
         await self._each(self._look_at_free, by_need[:_FREE_AT_ONCE])
@@ -281,6 +290,14 @@ class Dispatching:
         self._note_right(namespace)
 
     async def _look_at_free(self, namespace: str) -> None:
+        """Free a namespace that is limited no more; one that is refused is asked for again after a while."""
+        try:
+            await self._make_free(namespace)
+        except (Refused, ValueError):
+            self._refused_ns[namespace] = self._clock.now_ns()
+            raise
+
+    async def _make_free(self, namespace: str) -> None:
         """Give a namespace that is limited no more its former rates back."""
         try:
             is_kept = await self._policies.kept(namespace) is not None

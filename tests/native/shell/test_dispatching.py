@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -365,3 +367,32 @@ async def test_a_topic_that_is_refused_keeps_no_other_from_its_former_rate() -> 
         await give_all_back(policies, "t/n", lambda _: NO_RATE)
     assert policies.rates.keys() == {topics[0]}
     assert policies.texts.keys() == {"t/n", topics[0]}
+
+
+async def test_a_namespace_that_is_refused_is_asked_for_again_after_half_a_minute() -> None:
+    """Each time costs a request for each of its topics; those that are not refused have theirs at once."""
+    world = World()
+    await world.sends(A, B, seconds=4)
+    kept, topics = world.policies.kept, world.policies.topics
+    listed: list[str] = []
+
+    async def refuse(owner: str) -> str | None:
+        if owner == A:
+            raise Refused("GET /a answered 412")
+        return await kept(owner)
+
+    async def noted(namespace: str) -> Sequence[str]:
+        listed.append(namespace)
+        return await topics(namespace)
+
+    world.policies.kept = refuse  # type: ignore[method-assign]
+    world.policies.topics = noted  # type: ignore[method-assign]
+    world.limit(None, None)
+    for _ in range(20):
+        with suppress(Refused):
+            await world.sends()
+    assert listed == ["t/n"]
+    assert world.policies.texts.keys() == {"t/n", A}
+    del world.policies.kept
+    await world.sends(seconds=20)
+    assert (world.policies.rates, world.policies.texts) == ({}, {})
