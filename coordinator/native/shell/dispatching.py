@@ -290,7 +290,7 @@ class Dispatching:
         self._note_right(namespace)
 
     async def _look_at_free(self, namespace: str) -> None:
-        """Free a namespace that is limited no more; one that is refused is asked for again after a while."""
+        """Free a namespace that is limited no more; one that is refused is not asked for soon again."""
         try:
             await self._make_free(namespace)
         except (Refused, ValueError):

@@ -370,7 +370,7 @@ async def test_a_topic_that_is_refused_keeps_no_other_from_its_former_rate() -> 
 
 
 async def test_a_namespace_that_is_refused_is_asked_for_again_after_half_a_minute() -> None:
-    """Each time costs a request for each of its topics; those that are not refused have theirs at once."""
+    """Each time costs a request for each topic; those that are not refused have their rates at once."""
     world = World()
     await world.sends(A, B, seconds=4)
     kept, topics = world.policies.kept, world.policies.topics
