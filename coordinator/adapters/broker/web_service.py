@@ -12,7 +12,6 @@ from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
 _SHOWN: Final = 200
-"""The most letters of a path, and of an answer, that an error tells: clients name topics."""
 
 _LATER: Final = (408, 429)
 """The statuses that concern the moment, not the one thing that was asked for."""
@@ -34,16 +33,20 @@ async def asked(
         return await client.request(method, path, json=body)
     except httpx.HTTPError as error:
         text = f"{type(error).__name__} {error}"
-        raise BrokerUnreachable(f"{method} {path:.{_SHOWN}}: {text}") from error
+        raise BrokerUnreachable(f"{method} {shown(path)}: {text}") from error
     except httpx.InvalidURL as error:
-        raise NotFound(f"{method} {path:.{_SHOWN}}: {error}") from error
+        raise NotFound(f"{method} {shown(path)}: {error}") from error
+
+
+def shown(text: str) -> str:
+    """Return the start of a path, or of an answer, for an error: clients choose names of any length."""
+    return text[:_SHOWN]
 
 
 def said(answer: httpx.Response) -> str:
     """Return what was asked and answered, for people."""
-    request = answer.request
-    asked_for = f"{request.method} {request.url.path:.{_SHOWN}}"
-    return f"{asked_for} answered {answer.status_code}: {answer.text:.{_SHOWN}}"
+    path, status = shown(answer.request.url.path), answer.status_code
+    return f"{answer.request.method} {path} answered {status}: {shown(answer.text)}"
 
 
 def accepted(answer: httpx.Response) -> httpx.Response:
