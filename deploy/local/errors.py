@@ -1,6 +1,6 @@
 """The launcher's errors, split by the reaction of their catcher.
 
-Of a `HopelessError` no wait is the end: a `MissingProgramError` is for the person who prepares the
+No waiting mends a `HopelessError`: a `MissingProgramError` is for the person who prepares the
 machine, a `WrongUseError` for the author of the command. Everything else is a cluster that did not do as
 told. The command lines turn the first kind into exit code 2 and the rest into 1.
 """

@@ -62,7 +62,7 @@ async def test_a_topic_whose_name_fits_into_no_request_is_not_found() -> None:
             await rates.rate(LONG)
 
 
-@pytest.mark.parametrize("headers", [{}, {"location": "http://c/"}, {"location": "http://["}])
+@pytest.mark.parametrize("headers", [{}, {"location": "http://c/"}, {"location": "http://c:x/"}])
 async def test_a_broker_that_sends_on_without_end_or_nowhere_does_not_answer(
     headers: dict[str, str],
 ) -> None:
