@@ -136,11 +136,11 @@ async def test_what_does_not_exist_is_told_from_what_is_empty(admin: NativeAdmin
     assert TENANT in await admin.tenants()
 
 
-@pytest.mark.parametrize("local", ["n" * 256, "cluster/n", ""])
+@pytest.mark.parametrize("local", ["cluster/n", "n n", "..", ""])
 async def test_a_namespace_of_a_name_that_cannot_be_asked_for_is_an_error(
     admin: NativeAdmin, local: str
 ) -> None:
-    """A tenant's admin can create one; no request is sent."""
+    """Brokers of old releases list some with a cluster; no request is sent."""
     for ask in (admin.group_of(f"{TENANT}/{local}"), admin.attach(f"{TENANT}/{local}", "")):
         with pytest.raises(ValueError, match="is not a name"):
             await ask

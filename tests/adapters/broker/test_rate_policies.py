@@ -87,3 +87,16 @@ async def test_topics_that_can_have_no_rate_are_not_listed() -> None:
     listed = {"/admin/v2/persistent/t/n": single, "/admin/v2/persistent/t/n/partitioned": [A]}
     async with policies(lambda asked: httpx.Response(200, json=listed[asked.url.path])) as rates:
         assert await rates.topics("t/n") == (A,)
+
+
+async def test_a_namespace_may_have_a_longer_name_than_one_that_can_be_attached() -> None:
+    """It would escape its tenant's limit otherwise."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(200)
+
+    async with policies(answer) as rates:
+        assert await rates.rate(f"t/{'n' * 300}") == ""
+    assert asked == [f"/admin/v2/namespaces/t/{'n' * 300}/dispatchRate"]
