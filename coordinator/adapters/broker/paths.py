@@ -12,19 +12,27 @@ _NAME: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 """Pulsar's own pattern for tenants and namespaces."""
 
 
+def part_of_path(name: str) -> str:
+    """Return the name of a tenant or namespace that a broker has, as a part of a path.
+
+    It may be longer than that of one that can be attached.
+
+    Raises:
+        ValueError: no tenant or namespace has this name.
+    """
+    if _NAME.fullmatch(name) is None or name in {".", ".."}:
+        raise ValueError(f"{name!r:.80} is not a name of a tenant or namespace")
+    return name
+
+
 def namespace_path(namespace: str) -> str:
     """Return the path of a namespace's settings.
-
-    The name may be longer than that of one that can be attached, as its tenant may be attached.
 
     Raises:
         ValueError: it is no ``tenant/namespace``.
     """
     tenant, _, local = namespace.partition("/")
-    for name in (tenant, local):
-        if _NAME.fullmatch(name) is None or name in {".", ".."}:
-            raise ValueError(f"{name!r:.80} is not a name of a tenant or namespace")
-    return f"/namespaces/{tenant}/{local}"
+    return f"/namespaces/{part_of_path(tenant)}/{part_of_path(local)}"
 
 
 def topic_path(topic: str) -> str:
