@@ -134,6 +134,6 @@ class HttpBrokerAdmin(WebServiceClient):
 def _partitions_in(answer: httpx.Response) -> int | None:
     try:
         partitions = answer.json()["partitions"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return partitions if answer.is_success and type(partitions) is int else None

@@ -294,7 +294,7 @@ def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
     except NoPublishTime as error:
         raise Unreadable(f"{shown(answer.request.url.path)}: {error}") from error
     except (
-        ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError,
+        ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError,
     ) as error:  # fmt: skip
         raise BrokerUnreachable(
             f"{shown(answer.request.url.path)}: {type(error).__name__} {error} in {shown(answer.text)}"

@@ -62,7 +62,7 @@ def json_in(answer: httpx.Response) -> Any:
     """Return the JSON of an answer; raise BrokerUnreachable if it is none."""
     try:
         return answer.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BrokerUnreachable(f"{said(answer)}: {error}") from error
 
 

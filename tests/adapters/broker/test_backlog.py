@@ -56,7 +56,13 @@ async def test_a_status_says_what_kind_of_no_it_is(status: int, error: type[Exce
             await source.storage("persistent://a/b/c")
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"ledgers": 1}', '{"cursors": {}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "{", "[]", "null", '{"ledgers": 1}', '{"cursors": {}}'),
+        pytest.param("[" * 100_000, id="brackets"),
+    ],
+)
 async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
     """It is named, and nothing else fails by it."""
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:

@@ -131,7 +131,7 @@ async def test_a_namespace_that_cannot_be_read_keeps_no_other_from_its_rates() -
 async def test_what_is_refused_keeps_nothing_else_from_going_back() -> None:
     """A topic is told, with its namespace; one that no sidecar can ask for has nothing of theirs."""
     world = World("g")
-    world.admin.groups["t/cluster/n"] = ""
+    world.admin.groups |= {"t/a b": "", "t/cluster/n": ""}
     world.policies.owners.add(A)
     world.policies.texts = {A: "none"}
     kept = world.publish_rates.kept

@@ -401,14 +401,14 @@ async def test_a_group_that_is_attached_again_at_another_limit_was_edited_by_no_
 
 
 async def test_a_namespace_that_cannot_be_asked_for_keeps_no_other_from_its_group() -> None:
-    """As one of old releases, with a cluster in its name; it is told at each look."""
+    """Pulsar has none of such a name; it is told at each look."""
     world = World()
-    world.pulsar.groups["t/cluster/n"] = ""
+    world.pulsar.groups["t/a b"] = ""
     world.steering.set_attachments(Attachments({"t": "g"}, {}))
     for seconds in (0, 1, 2):
         with pytest.raises(ValueError, match="is not a name"):
             await world.after(seconds)
-    assert world.pulsar.groups == {"t/n": "g", "t/free": "g", "t/cluster/n": ""}
+    assert world.pulsar.groups == {"t/n": "g", "t/free": "g", "t/a b": ""}
 
 
 async def test_a_group_that_is_refused_keeps_no_other_from_its_record() -> None:
