@@ -77,12 +77,12 @@ def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
         listener_name=config.bus_listener_name,
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
-        compress=config.bus_compression == "lz4",
+        compression=config.bus_compression,
         supervisor=supervisor,
     )
 
 
-def native_topic(config: Config) -> NativeTopic:
+def native_topic(config: Config, supervisor: TaskSupervisor | None = None) -> NativeTopic:
     """Return Pulsar's own topic of resource usage."""
     return NativeTopic(
         config.bus_service_url,
@@ -91,6 +91,7 @@ def native_topic(config: Config) -> NativeTopic:
         listener_name=config.bus_listener_name,
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
+        supervisor=supervisor,
     )
 
 

@@ -140,7 +140,7 @@ def set_trust(runner: Runner, config: Config) -> None:
 async def _native(
     config: Config, kept: Kept, clock: MonotonicClock, runner: Runner, stack: AsyncExitStack
 ) -> NativeActuator:
-    topic = factories.native_topic(config)
+    topic = factories.native_topic(config, runner.supervisor)
     admin = await stack.enter_async_context(factories.of_broker(HttpNativeAdmin, config))
     counters = await stack.enter_async_context(factories.of_broker(MetricsCounters, config))
     policies = await factories.topic_policies(config, stack)
@@ -150,5 +150,5 @@ async def _native(
     stack.push_async_callback(topic.stop)
     await topic.start()
     runner.sampler.further.append(native.inexact)
-    runner.spawn(native.run())
+    runner.spawn(native.run(runner.supervisor))
     return native

@@ -25,6 +25,8 @@ from deploy.local.errors import WrongUseError
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 MOST_SEEDS = 10_000
+MOST_MISHAPS = 10_000
+"""Of one run: they take nearly two days."""
 
 _MINUTES = 10.0
 _MISHAPS_A_MINUTE = 4
@@ -73,7 +75,7 @@ def chosen() -> tuple[Choice, ...]:
     if not os.environ.get("SEEDS"):
         seed = _seed()
         a_minute = 60 / every_s if every_s else _MISHAPS_A_MINUTE
-        planned = _planned(seed, max(1, round(minutes * a_minute)), path)
+        planned = _planned(seed, max(1, round(min(minutes * a_minute, MOST_MISHAPS))), path)
         return (Choice(seed, command_line.policy(), minutes, every_s, planned, path),)
     if os.environ.get("SEED"):
         raise WrongUseError("SEED and SEEDS are both given: use one of them.")
@@ -141,6 +143,8 @@ def _planned(seed: int, count: int, path: str) -> tuple[Planned, ...]:
     if wanted.isdecimal():
         if int(wanted) == 0:
             raise WrongUseError("MISHAPS is 0: at least one is needed, or their names.")
+        if int(wanted) > MOST_MISHAPS:
+            raise WrongUseError(f"MISHAPS is {wanted}: {MOST_MISHAPS:,} are possible at most.")
         return tuple(schedule(seed, int(wanted), BROKERS, known))
     names = [name.strip() for name in wanted.split(",")]
     unknown = [name for name in names if name not in known]

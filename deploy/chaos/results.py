@@ -79,7 +79,7 @@ class Results:
         for number, line in enumerate(lines, start=1):
             try:
                 result = _read(line)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 raise WrongUseError(
                     f"{file}, line {number} is no result: remove it, or name another --results."
                 ) from None

@@ -19,6 +19,7 @@ from deploy.chaos.schedule import Planned
 from deploy.chaos.testbed import LIMIT, Testbed
 from deploy.chaos.watching import SidecarWatcher
 from deploy.demo.counters import CounterSampler
+from deploy.local.errors import LocalClusterError
 from deploy.local.waiting import wait_for
 
 _START_WITHIN_S = 60.0
@@ -57,7 +58,7 @@ class ChaosRun:
             every_s: from the beginning of one to that of the next, if it is over by then.
 
         Raises:
-            LocalClusterError: a client died, or a server could not be started again.
+            LocalClusterError: a client or an onlooker died, or a server could not be started again.
         """
         with self._sampler, self._watcher:
             settled_s = self._at_the_limit()
@@ -67,8 +68,8 @@ class ChaosRun:
                     break
                 began_s = time.monotonic()
                 self._happen(number, each, settled_s)
-                wait_for(began_s + every_s, self._testbed.check)
-            wait_for(time.monotonic() + _CALM_S, self._testbed.check)
+                wait_for(began_s + every_s, self._attend)
+            wait_for(time.monotonic() + _CALM_S, self._attend)
             ended_s = time.monotonic() - 1.0  # a sample lies behind it
             unsettled = self._testbed.unsettled()
             not_recording = self._testbed.not_recording()
@@ -95,7 +96,7 @@ class ChaosRun:
         after_s = self._recovered(mishap)
         outcome = "NOT RECOVERED" if after_s is None else f"as before after {after_s:4.1f} s"
         self._tell(f"{began_s - settled_s:6.1f} s  {mishap.what}: {outcome}")
-        wait_for(time.monotonic() + _PAUSE_S, self._testbed.check)
+        wait_for(time.monotonic() + _PAUSE_S, self._attend)
 
     def _at_the_limit(self) -> float:
         """Wait until the load runs at the limit, and still does a little later; return that moment.
@@ -105,7 +106,7 @@ class ChaosRun:
         for _ in range(2):
             start = Mishap("the start", time.monotonic(), time.monotonic(), _START_WITHIN_S)
             self._recovered(start)
-            wait_for(time.monotonic() + _START_PAUSE_S, self._testbed.check)
+            wait_for(time.monotonic() + _START_PAUSE_S, self._attend)
         return time.monotonic()
 
     def _recovered(self, mishap: Mishap) -> float | None:
@@ -116,8 +117,16 @@ class ChaosRun:
             after_s = recovered_after(recent, Counted(recent), mishap)
             if after_s is not None or now_s > deadline_s + _POLL_S:
                 return after_s
-            self._testbed.check()
+            self._attend()
             time.sleep(_POLL_S)
+
+    def _attend(self) -> None:
+        """See that the clients run, and that brokers and sidecars are looked at."""
+        self._testbed.check()
+        if not self._sampler.alive:
+            raise LocalClusterError("The brokers' counters are no longer sampled.")
+        if not self._watcher.alive:
+            raise LocalClusterError("The sidecars are no longer asked.")
 
     def _seen(self, from_s: float, until_s: float) -> History:
         """Return the counts and answers of this time; the messages are known at the end only."""

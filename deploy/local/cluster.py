@@ -66,7 +66,7 @@ class Cluster:
         java = find_java(os.environ)
         library = jars.server_jars(options.pulsar, jars.cache_root(os.environ))
         cluster = cls(options.state_dir or default_state_dir(), options.start_timeout_s)
-        cluster.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cluster._make_directory()
         with state.locked(cluster.state_dir):
             cluster._refuse_if_running()
             layout.clear(cluster.state_dir)
@@ -216,6 +216,15 @@ class Cluster:
         runtime = JavaRuntime(Path(self.state.java), library, conf_dir / "log4j2.xml")
         return _TOOLS[tool](runtime, conf, arguments)
 
+    def _make_directory(self) -> None:
+        try:
+            self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise WrongUseError(
+                f"{self.state_dir} cannot be made a directory ({error.strerror}); "
+                "name another --state-dir."
+            ) from error
+
     def _refuse_if_running(self) -> None:
         if not state.file_of(self.state_dir).exists():
             return
@@ -243,8 +252,9 @@ class Cluster:
             process = self.state.server(broker.name).process
             assert process is not None
             processes.stop_all([process], _ARCHIVE_TIMEOUT_S)
-            # A Java that cannot write archives is no reason to fail.
-            if partial.exists():
+            # A Java that cannot write archives is no reason to fail; one that was killed wrote a part.
+            was_killed = processes.exit_code(process) == -signal.SIGKILL
+            if partial.exists() and not was_killed:
                 partial.rename(classes)
         finally:
             partial.unlink(missing_ok=True)

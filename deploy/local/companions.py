@@ -22,7 +22,6 @@ from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.ports import free_block
 from deploy.local.state import Server
 
-_PORTS = 4
 _STOP_GRACE_S = 20.0
 
 #: What the file that comes with Pulsar has, without which a worker does not start, but for the runtime.
@@ -77,7 +76,7 @@ def proxy(
     Raises:
         LocalClusterError: it ended, or was not ready in time.
     """
-    port, tls_port, web_port, *_ = free_block(_PORTS, cluster.state.host)
+    port, tls_port, web_port, *_ = free_block(cluster.state.host)
     own: dict[str, object] = {
         "clusterName": CLUSTER_NAME,
         "bindAddress": bracketed(cluster.state.host),
@@ -111,7 +110,7 @@ def websocket(
     Raises:
         LocalClusterError: it ended, or was not ready in time.
     """
-    port, *_ = free_block(_PORTS, cluster.state.host)
+    port, *_ = free_block(cluster.state.host)
     own: dict[str, object] = {
         "clusterName": CLUSTER_NAME,
         "bindAddress": bracketed(cluster.state.host),
@@ -143,7 +142,7 @@ def functions_worker(
     Raises:
         LocalClusterError: it ended, or was not ready in time.
     """
-    port, *_ = free_block(_PORTS, cluster.state.host)
+    port, *_ = free_block(cluster.state.host)
     own: dict[str, object] = _WORKER | {
         "workerId": f"worker-{port}",
         "workerHostname": cluster.brokers[0].advertised,

@@ -1,8 +1,8 @@
 """The launcher's errors, split by the reaction of their catcher.
 
-`MissingProgramError` is for the person who prepares the machine, `WrongUseError` for the author of
-the command; everything else is a cluster that did not do as told. The command lines turn the first two
-into exit code 2 and the rest into 1.
+No waiting mends a `HopelessError`: a `MissingProgramError` is for the person who prepares the
+machine, a `WrongUseError` for the author of the command. Everything else is a cluster that did not do as
+told. The command lines turn the first kind into exit code 2 and the rest into 1.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ class LocalClusterError(Exception):
     """The cluster, or one of its processes, did not do what was asked of it."""
 
 
-class MissingProgramError(LocalClusterError):
+class HopelessError(LocalClusterError):
+    """It fails however often it is tried. Only its subclasses are raised."""
+
+
+class MissingProgramError(HopelessError):
     """A program that must be on the machine is absent or too old; the text says how to get it."""
 
 
-class WrongUseError(LocalClusterError):
+class WrongUseError(HopelessError):
     """The request makes no sense as it stands; nothing has been changed."""
 
 
@@ -50,12 +54,9 @@ def exit_code(
     """
     try:
         return work()
-    except (WrongUseError, MissingProgramError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except LocalClusterError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, HopelessError) else 1
     except KeyboardInterrupt:
         print(f"error: {interrupted}", file=sys.stderr)
         return 1

@@ -59,8 +59,10 @@ def _bind(host: str, port: int) -> None:
         probe.bind((host, port))
 
 
-def free_block(size: int = BLOCK_SIZE, host: str = LOOPBACK) -> range:
+def free_block(host: str = LOOPBACK) -> range:
     """Return a block of free consecutive ports of a loopback address, a different one each time.
+
+    It is whole however few are needed: in a smaller one all ports may be free that a cluster reserves.
 
     Raises:
         LocalClusterError: the machine has no such address, no block is free, or the ephemeral range
@@ -73,12 +75,12 @@ def free_block(size: int = BLOCK_SIZE, host: str = LOOPBACK) -> range:
         raise LocalClusterError(
             f"This machine has no {host} ({error.strerror}); choose {others}."
         ) from error
-    blocks = candidate_blocks(ephemeral_range(), size)
+    blocks = candidate_blocks(ephemeral_range(), BLOCK_SIZE)
     random.shuffle(blocks)
     for block in blocks:
         if all(is_free(port, host) for port in block):
             return block
     raise LocalClusterError(
-        f"No {size} consecutive free ports outside the ephemeral range; "
+        f"No {BLOCK_SIZE} consecutive free ports outside the ephemeral range; "
         "narrow net.ipv4.ip_local_port_range or stop what listens there."
     )

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from deploy.local import rest
 from deploy.local.errors import LocalClusterError
 from deploy.local.processes import tail
 from deploy.local.state import Broker, Server
@@ -43,12 +42,11 @@ def port_ready(server: Server) -> bool:
 
 def broker_ready(broker: Broker, within_s: float = _PROBE_TIMEOUT_S) -> bool:
     """Say whether the broker itself says so, within some seconds."""
-    url = f"{broker.web_url}/admin/v2/brokers/ready"
     try:
-        with urllib.request.urlopen(url, timeout=within_s) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.HTTPError):
+        rest.request("GET", f"{broker.web_url}/admin/v2/brokers/ready", timeout_s=within_s)
+    except LocalClusterError:
         return False
+    return True
 
 
 def probe_of(server: Server) -> Callable[[], bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urljoin
 
@@ -33,7 +34,7 @@ def request(method: str, url: str, body: object = None, *, timeout_s: float = _T
 
     Raises:
         AdminRestError: the broker answered with an error, or with too many redirects.
-        LocalClusterError: the broker could not be reached, or did not answer in time.
+        LocalClusterError: the broker could not be reached, did not answer in time, or broke off.
     """
     target = url
     for _ in range(_MOST_REDIRECTS + 1):
@@ -47,9 +48,15 @@ def request(method: str, url: str, body: object = None, *, timeout_s: float = _T
         except urllib.error.HTTPError as error:
             with error:
                 if error.code not in _REDIRECTS:
-                    text = error.read(2000).decode(errors="replace")
-                    raise AdminRestError(method, target, error.code, text) from error
+                    raise AdminRestError(method, target, error.code, _start_of(error)) from error
                 target = urljoin(target, error.headers["Location"])
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise LocalClusterError(f"{method} {target} was not answered: {error}") from error
     raise AdminRestError(method, url, 310, f"more than {_MOST_REDIRECTS} redirects")
+
+
+def _start_of(answer: urllib.error.HTTPError) -> str:
+    try:
+        return answer.read(2000).decode(errors="replace")
+    except (OSError, HTTPException) as error:
+        return f"(its text broke off: {error})"

@@ -106,10 +106,8 @@ class Sidecars:
             self._programs.start(_program(name), made)
             self._running.add(name)
         for name in wanted:
-            url, alive = (
-                f"{self.admin_url(name)}/quota/v1/ready",
-                partial(self._require_alive, name),
-            )
+            url = f"{self.admin_url(name)}/quota/v1/ready"
+            alive = partial(self._require_alive, name)
             ready = partial(rest.request, "GET", url, timeout_s=_PROBED_WITHIN_S)
             try:
                 insist(ready, f"The sidecar of {name} is not ready", alive, timeout_s)

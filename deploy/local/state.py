@@ -239,9 +239,14 @@ def locked(state_dir: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise WrongUseError(f"No cluster was started in {state_dir}.") from None
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(directory, state_dir)
         yield
-    except BlockingIOError:
-        raise WrongUseError(f"Another command is at work on the cluster in {state_dir}.") from None
     finally:
         os.close(directory)
+
+
+def _lock(directory: int, state_dir: Path) -> None:
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise WrongUseError(f"Another command is at work on the cluster in {state_dir}.") from None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from deploy.local.errors import LocalClusterError
+from deploy.local.errors import HopelessError, LocalClusterError
 
 _POLL_S = 0.05
 #: The longest that anything here may take: a broker's start on a busy machine is 20 to 30 s.
@@ -32,6 +32,7 @@ def wait_until(
         within_s: the longest wait, in seconds; a condition is asked at least once.
 
     Raises:
+        HopelessError: the condition did: it is not asked again.
         LocalClusterError: the condition did not hold in time; the text ends with its last error.
     """
     deadline_s = time.monotonic() + within_s
@@ -40,6 +41,8 @@ def wait_until(
         try:
             if answer := condition():
                 return answer
+        except HopelessError:
+            raise
         except LocalClusterError as error:
             refusal = error
         if time.monotonic() >= deadline_s:

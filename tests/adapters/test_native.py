@@ -240,6 +240,10 @@ async def test_records_are_read_and_nonsense_is_an_error() -> None:
         "GET /admin/v2/resourcegroups/none": httpx.Response(404),
         "GET /admin/v2/resourcegroups/odd": httpx.Response(200, json=[]),
         "GET /admin/v2/resourcegroups/text": httpx.Response(200, text="<html>"),
+        "GET /admin/v2/resourcegroups/deep": httpx.Response(200, text="[" * 100_000),
+        "GET /admin/v2/resourcegroups/huge": httpx.Response(
+            200, text='{"publishRateInMsgs": 1e999}'
+        ),
         "GET /admin/v2/resourcegroups/mine": httpx.Response(403),
         "GET /admin/v2/brokers/version": httpx.Response(200, text="4.2.4"),
         "GET /admin/v2/brokers/configuration/runtime": httpx.Response(200, json={}),
@@ -247,7 +251,7 @@ async def test_records_are_read_and_nonsense_is_an_error() -> None:
     async with HttpNativeAdmin("http://b", transport=answering(answers)) as admin:
         assert await admin.record("g") == Record(7, -1)
         assert await admin.record("none") is None
-        for name in ("odd", "text"):
+        for name in ("odd", "text", "deep", "huge"):
             with pytest.raises(BrokerUnreachable):
                 await admin.record(name)
         with pytest.raises(Refused):

@@ -209,3 +209,16 @@ async def test_names_of_topics_make_up_no_request() -> None:
         assert path.startswith("/admin/v2/persistent/t/n/")
         assert path.endswith("/stats")
         assert path.count("/") == 7
+
+
+async def test_topics_whose_names_fit_into_no_request_hide_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are told; a client can name them so, and many of them. Each topic has its turn."""
+    monkeypatch.setattr(replicators, "_TOPICS_MAX", 4)
+    broker, long = Broker(), "x" * 70_000
+    broker.backlogs = {f"persistent://t/n/{number}-{long}": 1 for number in range(8)} | {A: 1}
+    async with broker.counters() as counters:
+        readings = [await counters.read((), {"west"}) for _ in range(3)]
+    assert [reading.replicators for reading in readings] == [(), (), (counted(A),)]
+    assert all("persistent/t/n/" in reading.replicators_error for reading in readings)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.chaos.choices import Choice, chosen
+from deploy.chaos.choices import MOST_MISHAPS, Choice, chosen
+from deploy.local.errors import WrongUseError
 
 
 @pytest.fixture
@@ -32,6 +33,16 @@ def test_a_mishap_a_minute_for_an_hour_is_sixty(ask: pytest.MonkeyPatch) -> None
     (choice,) = chosen()
 
     assert (choice.every_s, len(choice.planned)) == (60.0, 60)
+
+
+def test_mishaps_of_one_run_are_bounded(ask: pytest.MonkeyPatch) -> None:
+    """However close to each other, or many, they are asked for."""
+    ask.setenv("EVERY", "1e-300")
+    (choice,) = chosen()
+    assert len(choice.planned) == MOST_MISHAPS
+    ask.setenv("MISHAPS", "10001")
+    with pytest.raises(WrongUseError, match="MISHAPS is 10001: 10,000 are possible at most"):
+        chosen()
 
 
 def test_seeds_are_numbers_and_ranges_each_once_and_in_order(ask: pytest.MonkeyPatch) -> None:

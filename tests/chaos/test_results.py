@@ -83,7 +83,7 @@ def test_the_outcome_says_what_was_found_and_what_was_left_out() -> None:
     assert summary([CLEAN, FOUND, cut, failed]) == "2 of 4 runs are clean, with 3 mishaps"
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"planned": [], "findings": []}'])
+@pytest.mark.parametrize("line", ["nonsense", "5", "[]", "{}", '{"planned": [], "findings": []}'])
 def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: Path) -> None:
     """The series appends nothing to a file that was named by mistake."""
     file = tmp_path / "results.jsonl"

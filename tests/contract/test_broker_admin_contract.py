@@ -272,3 +272,16 @@ async def test_a_tenant_that_is_not_seen_at_once_is_created_again() -> None:
 
 def _conflict() -> httpx.Response:
     return httpx.Response(409, json={"reason": "exists already"})
+
+
+@pytest.mark.parametrize("text", ["<html>", "{}", "[1]", "null"])
+async def test_clusters_that_are_no_list_of_names_are_no_answer(text: str) -> None:
+    """No tenant is created with them; the caller asks again."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.method == "GET"
+        return httpx.Response(200, text=text) if "clusters" in request.url.path else _missing()
+
+    async with HttpBrokerAdmin("http://broker", transport=httpx.MockTransport(answer)) as admin:
+        with pytest.raises(BrokerUnreachable, match="clusters"):
+            await admin.ensure_bus_namespace("acme", "orders")

@@ -182,7 +182,7 @@ def test_a_bus_without_topics_is_refused() -> None:
 async def test_reports_travel_on_every_topic_and_compressed(pulsar_broker: Broker) -> None:
     """Every topic carries every payload."""
     topics = (_topic(), _topic())
-    bus = PulsarBus(pulsar_broker.service_url, topics, listener_name="internal", compress=True)
+    bus = PulsarBus(pulsar_broker.service_url, topics, listener_name="internal", compression="lz4")
     heard: Heard[bytes] = Heard()
     bus.watch(heard)
     await bus.start()

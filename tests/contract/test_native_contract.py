@@ -136,6 +136,16 @@ async def test_what_does_not_exist_is_told_from_what_is_empty(admin: NativeAdmin
     assert TENANT in await admin.tenants()
 
 
+@pytest.mark.parametrize("local", ["cluster/n", "n n", "..", ""])
+async def test_a_namespace_of_a_name_that_cannot_be_asked_for_is_an_error(
+    admin: NativeAdmin, local: str
+) -> None:
+    """Brokers of old releases list some with a cluster; no request is sent."""
+    for ask in (admin.group_of(f"{TENANT}/{local}"), admin.attach(f"{TENANT}/{local}", "")):
+        with pytest.raises(ValueError, match="is not a name"):
+            await ask
+
+
 async def test_all_sidecars_hear_all_entries_and_who_wrote_them(open_topic: OpenTopic) -> None:
     """The own ones too, in the order in which one sidecar wrote them."""
     mine, theirs = await started(open_topic("mine")), await started(open_topic("theirs"))

@@ -181,6 +181,13 @@ def test_two_commands_do_not_change_a_cluster_at_once(tmp_path: Path) -> None:
     Cluster(tmp_path).stop()
 
 
+def test_a_failure_of_a_command_is_not_taken_for_another_command(tmp_path: Path) -> None:
+    """The system tells in the same way that it has no process left to start."""
+    laid_out(tmp_path)
+    with pytest.raises(BlockingIOError), state.locked(tmp_path):
+        raise BlockingIOError
+
+
 @pytest.fixture
 def java(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of a Java that knows its version and fails at everything else, and cached jars."""
@@ -220,3 +227,17 @@ def test_options_out_of_range_are_wrong_use(words: list[str], tmp_path: Path, ja
     """Exit code 2 and no directory."""
     assert main(["up", "--state-dir", str(tmp_path / "s"), *words]) == 2
     assert not (tmp_path / "s").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_wrong_use(
+    tmp_path: Path,
+    java: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file is in its way; the error names it, and the option."""
+    monkeypatch.setenv("JAVA_HOME", str(java))
+    (tmp_path / "file").write_text("mine")
+    for place in ("file", "file/below"):
+        assert main(["up", "--state-dir", str(tmp_path / place)]) == 2
+        assert f"{tmp_path / place} cannot be made a directory" in capsys.readouterr().err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from deploy.local import rest
+from deploy.local import readiness, rest
 from deploy.local.errors import AdminRestError, LocalClusterError
 from deploy.local.state import Broker
 from deploy.local.topics import TopicCounters, Topics
@@ -105,6 +107,43 @@ def test_an_error_carries_status_and_reason(broker: Broker) -> None:
     with pytest.raises(AdminRestError, match="gone") as caught:
         rest.request("GET", f"{broker.web_url}/x")
     assert caught.value.status == 404
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+        b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf",
+        b"nonsense\r\n\r\n",
+        b"",
+    ],
+)
+def test_an_answer_that_breaks_off_is_an_error_like_none(answer: bytes) -> None:
+    """As of a broker that is killed while it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def break_off() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=break_off)
+        thread.start()
+        with pytest.raises(LocalClusterError, match="answered"):
+            rest.request("GET", f"http://127.0.0.1:{listening.getsockname()[1]}/x")
+        thread.join()
+
+
+def test_a_broker_is_asked_past_the_proxy_of_the_environment(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy elsewhere knows nothing of this machine's loopback address."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setattr(urllib.request, "_opener", None)
+    assert readiness.broker_ready(broker)
 
 
 def test_what_exists_already_may_be_created_again(broker: Broker) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from coordinator.core.topics import TopicName
+from coordinator.adapters.broker.paths import namespace_path
 from coordinator.native.engine.conditions import TRANSPORT
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts, TopicHealth
-from coordinator.native.engine.owners import topic_of
+from coordinator.native.engine.owners import base_of, topic_of
 from coordinator.native.engine.rate_policy import DISPATCH, RatePolicy
 from coordinator.native.engine.table import Statement
 from coordinator.ports import NotFound, Refused
@@ -73,7 +73,10 @@ class MemoryEntryTopic:
 
 
 class MemoryNativeAdmin:
-    """`coordinator.native.engine.outside.NativeAdmin` in memory; the broker reports once a second."""
+    """`coordinator.native.engine.outside.NativeAdmin` in memory; the broker reports once a second.
+
+    A name that no namespace can be asked for by is refused here too, by the same function.
+    """
 
     def __init__(self) -> None:
         self._facts = BrokerFacts("pulsar://a:6650", 1, TRANSPORT, version="4.2.4")
@@ -101,10 +104,12 @@ class MemoryNativeAdmin:
 
     async def group_of(self, namespace: str) -> str | None:
         """See `NativeAdmin`."""
+        namespace_path(namespace)
         return self.groups.get(namespace)
 
     async def attach(self, namespace: str, group: str) -> None:
         """See `NativeAdmin`."""
+        namespace_path(namespace)
         if namespace not in self.groups or (group and group not in self.records):
             raise Refused(f"{namespace} or {group} does not exist")
         self.groups[namespace] = group
@@ -185,9 +190,11 @@ class MemoryRatePolicies:
         """See `RatePolicies`."""
         self._check(namespace)
         prefix = f"persistent://{namespace}/"
-        names = (TopicName.parse(each) for each in sorted(self.owners) if each.startswith(prefix))
-        return tuple(dict.fromkeys(str(name.whole) for name in names if name is not None))
+        names = (base_of(each) for each in sorted(self.owners) if each.startswith(prefix))
+        return tuple(dict.fromkeys(filter(None, names)))
 
     def _check(self, owner: str) -> None:
+        if owner.count("/") == 1:
+            namespace_path(owner)
         if owner not in self.owners:
             raise NotFound(f"{owner} does not exist")

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
+from coordinator.adapters.broker.inventory import names_in
 from coordinator.adapters.broker.readiness import BrokerReadiness
 from coordinator.adapters.broker.web_service import WebServiceClient, bearer, said
 from coordinator.core.topics import TopicName
@@ -103,7 +104,7 @@ class HttpBrokerAdmin(WebServiceClient):
         answer = await self._ask("GET", "/clusters")
         if answer.status_code != httpx.codes.OK:
             raise BrokerUnreachable(said(answer))
-        return [name for name in answer.json() if name != _GLOBAL_CLUSTER]
+        return [name for name in names_in(answer) if name != _GLOBAL_CLUSTER]
 
     async def _exists(self, path: str) -> bool:
         answer = await self._ask("GET", path)
@@ -133,6 +134,6 @@ class HttpBrokerAdmin(WebServiceClient):
 def _partitions_in(answer: httpx.Response) -> int | None:
     try:
         partitions = answer.json()["partitions"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return partitions if answer.is_success and type(partitions) is int else None

@@ -24,9 +24,14 @@ from coordinator.backlog.rules.model import (
 Bounds = dict[QuotaType, tuple[int | None, QuotaPolicy]]
 """The bound of each type of backlog quota, in bytes or seconds, and its policy; None is no bound."""
 
+
 _GIGABYTE: Final = 1 << 30
 _NO_LEDGER: Final = -1
 _CAUGHT_UP: Final = -1
+
+
+class NoPublishTime(ValueError):
+    """The oldest message of a backlog has none: its producer gave it none, or the broker knows none."""
 
 
 def glance_in(body: Any) -> Glance:
@@ -38,7 +43,7 @@ def glance_in(body: Any) -> Glance:
     if published_ms == _CAUGHT_UP:
         return Glance(0, None, None, without_quota)
     if not published_ms:
-        raise ValueError("no publish time of the oldest message")
+        raise NoPublishTime("no publish time of the oldest message")
     oldest = sorted(
         name
         for name, stats in body["subscriptions"].items()

@@ -25,6 +25,7 @@ import httpx
 
 from coordinator.adapters.broker.answers import (
     Bounds,
+    NoPublishTime,
     bounds_in,
     closings_in,
     default_bounds_in,
@@ -36,7 +37,7 @@ from coordinator.adapters.broker.answers import (
 from coordinator.adapters.broker.evictions import evictions_in
 from coordinator.adapters.broker.paths import topic_path
 from coordinator.adapters.broker.summary import each_topic
-from coordinator.adapters.broker.web_service import REDIRECTS, bearer, said
+from coordinator.adapters.broker.web_service import REDIRECTS, bearer, said, shown
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
     BacklogQuota,
@@ -47,7 +48,7 @@ from coordinator.backlog.rules.model import (
     TopicSummary,
 )
 from coordinator.core.topics import TopicName
-from coordinator.ports import BrokerUnreachable, NotFound, Refused
+from coordinator.ports import BrokerUnreachable, NotFound, Refused, Unreadable
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT: Final = {"timeout": httpx.Timeout(10.0).as_dict()}
@@ -63,7 +64,7 @@ _TURN: Final = 200
 
 _CONFIGURATION: Final = "/brokers/configuration/runtime"
 _SUCCESSES: Final = (200, 204)
-_REFUSALS: Final = (400, 401, 403, 405, 409, 412)
+_REFUSALS: Final = (400, 401, 403, 405, 409, 412, 414)
 _BROKER_TIME: Final = "x-pulsar-broker-entry-metadata-timestamp"
 _PUBLISH_TIME: Final = "x-pulsar-publish-time"
 _GLANCE: Final = (
@@ -146,11 +147,11 @@ class HttpBacklogSource:
         answer = await self._ask("GET", path, body_max=_BODY_MAX)
         stamp = answer.headers.get(_BROKER_TIME) or answer.headers.get(_PUBLISH_TIME)
         if stamp is None:
-            raise BrokerUnreachable(f"GET {path} answered without a publish time")
+            raise BrokerUnreachable(f"GET {shown(path)} answered without a publish time")
         try:
             return millis_of(stamp)
-        except ValueError as error:
-            raise BrokerUnreachable(f"GET {path}: publish time {stamp:.60}") from error
+        except ValueError as error:  # producers choose it
+            raise Unreadable(f"GET {shown(path)}: publish time {stamp:.60}") from error
 
     async def closed_ms(self, topic: str) -> Mapping[int, int]:
         """See `BacklogSource`."""
@@ -259,8 +260,11 @@ class HttpBacklogSource:
                     await answer.aread()
                 else:
                     await _read_up_to(answer, body_max)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise BrokerUnreachable(f"{method} {url}: {type(error).__name__} {error}") from error
+        except httpx.HTTPError as error:
+            text = f"{type(error).__name__} {error}"
+            raise BrokerUnreachable(f"{method} {shown(url)}: {text}") from error
+        except httpx.InvalidURL as error:  # clients choose names of any length
+            raise Refused(f"{method} {shown(url)}: {error}") from error
         return answer
 
 
@@ -287,11 +291,13 @@ async def _read_up_to(answer: httpx.Response, size_max: int) -> None:
 def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
     try:
         return read(answer.json())
+    except NoPublishTime as error:
+        raise Unreadable(f"{shown(answer.request.url.path)}: {error}") from error
     except (
-        ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError,
+        ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError,
     ) as error:  # fmt: skip
         raise BrokerUnreachable(
-            f"{answer.request.url.path}: {type(error).__name__} {error} in {answer.text:.200}"
+            f"{shown(answer.request.url.path)}: {type(error).__name__} {error} in {shown(answer.text)}"
         ) from error
 
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import httpx
 
-from coordinator.adapters.broker.paths import namespace_path
+from coordinator.adapters.broker.paths import namespace_path, part_of_path
 from coordinator.adapters.broker.web_service import WebServiceClient, accepted, json_in, said
 from coordinator.ports import BrokerUnreachable
-from coordinator.wire.documents import validate_name
 
 
 class HttpInventory(WebServiceClient):
@@ -31,7 +30,7 @@ class HttpInventory(WebServiceClient):
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
         """See `Inventory`."""
-        answer = await self._ask("GET", f"/namespaces/{validate_name(tenant)}")
+        answer = await self._ask("GET", f"/namespaces/{part_of_path(tenant)}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return ()
         return names_in(accepted(answer))

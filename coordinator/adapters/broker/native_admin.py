@@ -34,7 +34,7 @@ class HttpNativeAdmin(HttpInventory):
         version = accepted(await self._ask("GET", "/brokers/version")).text.strip()
         answer = accepted(await self._ask("GET", "/brokers/configuration/runtime"))
         try:
-            return facts_in(answer.json(), version)
+            return facts_in(json_in(answer), version)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BrokerUnreachable(f"{said(answer)}: {error!r}") from error
 
@@ -48,7 +48,7 @@ class HttpNativeAdmin(HttpInventory):
             return Record(
                 _rate(body.get("publishRateInMsgs")), _rate(body.get("publishRateInBytes"))
             )
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise BrokerUnreachable(f"{said(answer)}: {error!r}") from error
 
     async def set_record(self, group: str, record: Record) -> None:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
 from urllib.parse import quote
 
 from coordinator.core.topics import TopicName
-from coordinator.wire.documents import validate_name
+
+_NAME: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+"""Pulsar's own pattern for tenants and namespaces."""
+
+
+def part_of_path(name: str) -> str:
+    """Return the name of a tenant or namespace that a broker has, as a part of a path.
+
+    It may be longer than that of one that can be attached.
+
+    Raises:
+        ValueError: no tenant or namespace has this name.
+    """
+    if _NAME.fullmatch(name) is None or name in {".", ".."}:
+        raise ValueError(f"{name!r:.80} is not a name of a tenant or namespace")
+    return name
 
 
 def namespace_path(namespace: str) -> str:
@@ -15,7 +32,7 @@ def namespace_path(namespace: str) -> str:
         ValueError: it is no ``tenant/namespace``.
     """
     tenant, _, local = namespace.partition("/")
-    return f"/namespaces/{validate_name(tenant)}/{validate_name(local)}"
+    return f"/namespaces/{part_of_path(tenant)}/{part_of_path(local)}"
 
 
 def topic_path(topic: str) -> str:
@@ -26,6 +43,6 @@ def topic_path(topic: str) -> str:
     """
     name = TopicName.parse(topic)
     if name is None:
-        raise ValueError(f"{topic!r} is not a topic's name")
+        raise ValueError(f"{topic!r:.200} is not a topic's name")
     namespace = quote(f"{name.tenant}/{name.namespace}")
     return f"/{name.domain}/{namespace}/{quote(name.local_name, safe='')}"

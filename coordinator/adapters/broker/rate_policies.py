@@ -17,13 +17,16 @@ import httpx
 from coordinator.adapters.broker.inventory import HttpInventory, names_in
 from coordinator.adapters.broker.paths import namespace_path, topic_path
 from coordinator.adapters.broker.web_service import REDIRECTS, accepted, json_in, said
-from coordinator.core.topics import TopicName
-from coordinator.native.engine.owners import is_topic, owner_of, subscription_in, topic_of
+from coordinator.native.engine.owners import base_of, is_topic, owner_of, subscription_in, topic_of
 from coordinator.native.engine.rate_policy import RatePolicy
 from coordinator.ports import BrokerUnreachable, NotFound
 
 _REDIRECTS_MAX: Final = 3
 """To the owner, by way of a broker that is asked who that is."""
+
+_NO_PATHS: Final = (400, 414)
+"""The statuses by which a web server refuses a path that is ambiguous or too long. Clients may choose
+such names; no sidecar has set a rate of what has one."""
 
 
 class HttpRatePolicies(HttpInventory):
@@ -33,12 +36,18 @@ class HttpRatePolicies(HttpInventory):
         web_service_url: the broker's own web service.
         policy: which of the policies.
         token: sent as bearer token, a super-user's; None sends none.
+        transport: for tests; None is the network.
     """
 
     def __init__(
-        self, web_service_url: str, policy: RatePolicy, *, token: str | None = None
+        self,
+        web_service_url: str,
+        policy: RatePolicy,
+        *,
+        token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(web_service_url, token=token)
+        super().__init__(web_service_url, token=token, transport=transport)
         self.policy = policy
 
     async def rate(self, owner: str) -> str:
@@ -96,8 +105,7 @@ class HttpRatePolicies(HttpInventory):
         path = namespace_path(namespace).replace("/namespaces", "/persistent", 1)
         single = names_in(await self._answer("GET", path))
         partitioned = names_in(await self._answer("GET", f"{path}/partitioned"))
-        parsed = (TopicName.parse(name) for name in (*single, *partitioned))
-        return tuple(dict.fromkeys(str(name.whole) for name in parsed if name is not None))
+        return tuple(dict.fromkeys(filter(None, map(base_of, (*single, *partitioned)))))
 
     async def _properties(self, owner: str) -> Mapping[str, str]:
         """Return the properties of a namespace, or of an owner's topic."""
@@ -118,13 +126,15 @@ class HttpRatePolicies(HttpInventory):
         """Return the answer of the broker that is responsible."""
         answer = await self._ask(method, path, body)
         for _ in range(_REDIRECTS_MAX):
-            if answer.status_code not in REDIRECTS:
+            if not answer.has_redirect_location:
                 break
-            answer = await self._ask(method, answer.headers.get("location", ""), body)
-        if answer.status_code == httpx.codes.NOT_FOUND:
+            answer = await self._ask(method, answer.headers["location"], body)
+        if answer.status_code == httpx.codes.NOT_FOUND or (
+            method == "GET" and answer.status_code in _NO_PATHS
+        ):
             raise NotFound(said(answer))
         if answer.status_code in REDIRECTS:
-            raise BrokerUnreachable(f"{said(answer)}: sent on too often")
+            raise BrokerUnreachable(f"{said(answer)}: sent on nowhere, or too often")
         return accepted(answer)
 
 

@@ -36,7 +36,7 @@ class _Topic:
     """A topic as it was asked for last.
 
     Args:
-        signs: its numbers then.
+        signs: its numbers then; none if it was not answered for.
         turn: of the reading.
         counts: by remote cluster.
     """
@@ -82,14 +82,19 @@ class Replicators:
             for name, found in zip(some, answers, strict=True):
                 if isinstance(found, PortError):
                     self.error = str(found)
+                    self._topics[name] = _Topic((), self._turn, self._counts_of(name))
                 elif isinstance(found, BaseException):
                     raise found
                 elif found is not None:
                     self._topics[name] = _Topic(signs[name], self._turn, found)
-            if all(isinstance(found, PortError) for found in answers):
+            if all(isinstance(found, BrokerUnreachable) for found in answers):
                 break  # the others would wait in vain, too, and all other counters with them
         counts = (count for topic in self._topics.values() for count in topic.counts)
         return tuple(count for count in counts if count.remote in remotes)
+
+    def _counts_of(self, topic: str) -> tuple[ReplicatorCount, ...]:
+        known = self._topics.get(topic)
+        return () if known is None else known.counts
 
     async def _ask(self, topic: str) -> tuple[ReplicatorCount, ...] | None:
         """Return a topic's counters; None: it is not here any more, or its name cannot be asked for."""

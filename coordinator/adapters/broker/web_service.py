@@ -7,10 +7,14 @@ from typing import Any, Final, Self
 
 import httpx
 
-from coordinator.ports import BrokerUnreachable, Refused
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
+_SHOWN: Final = 200
+
+_LATER: Final = (408, 429)
+"""The statuses that concern the moment, not the one thing that was asked for."""
 
 REDIRECTS: Final = (301, 302, 307, 308)
 """The statuses by which a broker names the one that is responsible."""
@@ -23,24 +27,33 @@ async def asked(
 
     Raises:
         BrokerUnreachable: there is none.
+        NotFound: no request can have this path, as it is too long, so none can ask for what has it.
     """
     try:
         return await client.request(method, path, json=body)
     except httpx.HTTPError as error:
-        raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+        text = f"{type(error).__name__} {error}"
+        raise BrokerUnreachable(f"{method} {shown(path)}: {text}") from error
+    except httpx.InvalidURL as error:
+        raise NotFound(f"{method} {shown(path)}: {error}") from error
+
+
+def shown(text: str) -> str:
+    """Return the start of a path, or of an answer, for an error: clients choose names of any length."""
+    return text[:_SHOWN]
 
 
 def said(answer: httpx.Response) -> str:
     """Return what was asked and answered, for people."""
-    request = answer.request
-    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"
+    path, status = shown(answer.request.url.path), answer.status_code
+    return f"{answer.request.method} {path} answered {status}: {shown(answer.text)}"
 
 
 def accepted(answer: httpx.Response) -> httpx.Response:
     """Return an answer that says yes; raise Refused or BrokerUnreachable with what any other says."""
     if answer.is_success:
         return answer
-    if answer.is_client_error:
+    if answer.is_client_error and answer.status_code not in _LATER:
         raise Refused(said(answer))
     raise BrokerUnreachable(said(answer))
 
@@ -49,7 +62,7 @@ def json_in(answer: httpx.Response) -> Any:
     """Return the JSON of an answer; raise BrokerUnreachable if it is none."""
     try:
         return answer.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BrokerUnreachable(f"{said(answer)}: {error}") from error
 
 

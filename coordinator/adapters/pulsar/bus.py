@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 
 import pulsar
 
@@ -31,8 +31,12 @@ from coordinator.adapters.pulsar.channel import (
 from coordinator.ports import BusHealth
 from coordinator.runtime.supervision import TaskSupervisor
 
-DEFAULT_TOPIC = "non-persistent://pulsar/system/quota-usage"
+Compression = Literal["none", "lz4"]
 
+_COMPRESSIONS: Final[Mapping[Compression, Any]] = {
+    "none": pulsar.CompressionType.NONE,
+    "lz4": pulsar.CompressionType.LZ4,
+}
 _FLUSH_S = 1.0
 _POLL_S = 0.02
 
@@ -47,7 +51,8 @@ class PulsarBus:
             ``internal``, because the external one leads through the gate.
         token: authenticates to the broker; None sends none.
         tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
-        compress: whether to use LZ4, which halves reports of many groups and saves nothing for a few.
+        compression: what payloads are compressed with, ``none`` or ``lz4``, which halves reports of many
+            groups and saves nothing for a few.
         supervisor: the process's supervisor.
 
     Raises:
@@ -57,12 +62,12 @@ class PulsarBus:
     def __init__(  # all that a bus is told
         self,
         service_url: str,
-        topics: Sequence[str] = (DEFAULT_TOPIC,),
+        topics: Sequence[str],
         *,
         listener_name: str | None = None,
         token: str | None = None,
         tls_trust_certs_file: str | None = None,
-        compress: bool = False,
+        compression: Compression = "none",
         supervisor: TaskSupervisor | None = None,
     ) -> None:
         if not topics:
@@ -71,10 +76,10 @@ class PulsarBus:
             new_client, service_url, listener_name, token, tls_trust_certs_file
         )
         self._topics = tuple(dict.fromkeys(topics))
-        self._compression = pulsar.CompressionType.LZ4 if compress else pulsar.CompressionType.NONE
+        self._compression = _COMPRESSIONS[compression]
         self._counters = Counters()
         self._supervisor = supervisor or TaskSupervisor()
-        self._inbox = Inbox(self._counters, self._supervisor)
+        self._inbox: Inbox[bytes] = Inbox("bus", self._counters, self._supervisor)
         # One thread per topic, and one to close the client while they are still busy.
         self._executor = ThreadPoolExecutor(len(self._topics) + 1, "pulsar-bus")
         self._client: Any = None

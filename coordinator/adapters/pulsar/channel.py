@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pulsar
 import structlog
@@ -43,6 +43,8 @@ _FIRST_RETRY_S = 0.2
 _LAST_RETRY_S = 2.0
 _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 5.0
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -97,19 +99,25 @@ class Counters:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Inbox:
-    """Brings payloads from pulsar-client's threads to listeners on the loop's thread, in order.
+class Inbox(Generic[T]):
+    """Brings what arrives from pulsar-client's threads to listeners on the loop's thread, in order.
 
-    A payload that a listener fails on affects no other one. At most `_INBOX_LIMIT` payloads wait;
-    then the oldest is dropped, because the newest report of a broker replaces its earlier ones.
+    An item that a listener fails on affects no other one. At most `_INBOX_LIMIT` items wait; then the
+    oldest is dropped, because the newest report of a broker replaces its earlier ones.
+
+    Args:
+        name: under which failures of listeners are counted.
+        counters: count what is received, and dropped here.
+        supervisor: counts these failures.
     """
 
-    def __init__(self, counters: Counters, supervisor: TaskSupervisor) -> None:
+    def __init__(self, name: str, counters: Counters, supervisor: TaskSupervisor) -> None:
+        self._name = name
         self._counters = counters
         self._supervisor = supervisor
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: list[Callable[[bytes], None]] = []
-        self._waiting: deque[bytes] = deque(maxlen=_INBOX_LIMIT)
+        self._listeners: list[Callable[[T], None]] = []
+        self._waiting: deque[T] = deque(maxlen=_INBOX_LIMIT)
         #: Whether a call of `_hand_over` is queued on the loop; guarded by the counters' lock.
         self._woken = False
 
@@ -117,32 +125,32 @@ class Inbox:
         """Deliver to the running event loop."""
         self._loop = asyncio.get_running_loop()
 
-    def watch(self, listener: Callable[[bytes], None]) -> None:
-        """Call the listener with every payload."""
+    def watch(self, listener: Callable[[T], None]) -> None:
+        """Call the listener with every item."""
         self._listeners.append(listener)
 
-    def put(self, payload: bytes) -> None:
-        """Take a payload; called on pulsar-client's threads, never raises."""
+    def put(self, item: T) -> None:
+        """Take an item; called on pulsar-client's threads, never raises."""
         with self._counters.lock:
             if len(self._waiting) == _INBOX_LIMIT:
                 self._counters.dropped += 1
             self._counters.received += 1
-            self._waiting.append(payload)
+            self._waiting.append(item)
             wake, self._woken = not self._woken, True
         if wake and self._loop is not None:
-            # The loop may be closed already while the last payloads arrive.
+            # The loop may be closed already while the last items arrive.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._hand_over)
 
     def _hand_over(self) -> None:
         with self._counters.lock:
             count = min(len(self._waiting), _HANDED_PER_TURN)
-            payloads = [self._waiting.popleft() for _ in range(count)]
+            items = [self._waiting.popleft() for _ in range(count)]
             self._woken = bool(self._waiting)
         if self._woken:
             asyncio.get_running_loop().call_soon(self._hand_over)
-        for payload in payloads:
-            self._supervisor.tell("bus", self._listeners, payload)
+        for item in items:
+            self._supervisor.tell(self._name, self._listeners, item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +176,7 @@ class BusChannel:
     Args:
         client: the process's pulsar.Client.
         topic: the topic's full name.
-        inbox: takes received payloads.
+        inbox: takes what is received; of this class, payloads.
         counters: shared by the bus's channels.
         executor: for the calls that block.
         compression: pulsar's compression type.
@@ -179,7 +187,7 @@ class BusChannel:
         client: Any,
         topic: str,
         *,
-        inbox: Inbox,
+        inbox: Inbox[Any],
         counters: Counters,
         executor: Executor,
         compression: Any = pulsar.CompressionType.NONE,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pulsar
 import structlog
@@ -50,6 +50,7 @@ class NativeTopic:
         listener_name: the brokers' advertised listener that lookups answer with.
         token: authenticates to the broker; None sends none.
         tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
+        supervisor: the process's supervisor.
     """
 
     def __init__(
@@ -61,12 +62,17 @@ class NativeTopic:
         listener_name: str | None = None,
         token: str | None = None,
         tls_trust_certs_file: str | None = None,
+        supervisor: TaskSupervisor | None = None,
     ) -> None:
         self._new_client = partial(
             new_client, service_url, listener_name, token, tls_trust_certs_file
         )
         self._properties = {SIDECAR: sidecar} | ({HAS_GATE: "true"} if has_gate else {})
         self._counters = Counters()
+        self._supervisor = supervisor or TaskSupervisor()
+        #: What is dropped here was written all the same, so it has counters of its own.
+        self._inbox: Inbox[_Arrival] = Inbox("native topic", Counters(), self._supervisor)
+        self._inbox.watch(self._arrived)
         self._executor = ThreadPoolExecutor(2, "pulsar-native")
         self._listeners: list[Callable[[Statement], None]] = []
         self._client: Any = None
@@ -80,9 +86,17 @@ class NativeTopic:
 
     async def start(self) -> None:
         """Begin to connect, and never give up."""
+        self._inbox.open()
         self._client = self._new_client()
-        self._channel = _Channel(self._client, self._counters, self._executor, self._arrived)
-        self._task = asyncio.create_task(self._channel.run())
+        self._channel = _Channel(
+            self._client,
+            TOPIC,
+            inbox=self._inbox,
+            counters=self._counters,
+            executor=self._executor,
+        )
+        keeping = self._supervisor.keep("native topic", self._channel.run)
+        self._task = asyncio.create_task(keeping)
 
     async def stop(self) -> None:
         """Close; messages that no broker has taken yet are lost."""
@@ -116,10 +130,9 @@ class NativeTopic:
         reason = "" if connected or channel is None else channel.reason
         return TopicHealth(connected, reason, sent, dropped)
 
-    def _arrived(
-        self, payload: bytes, properties: Mapping[str, str], producer: str, skew_ns: int
-    ) -> None:
+    def _arrived(self, arrival: _Arrival) -> None:
         """Handle one message, on the loop."""
+        payload, properties, producer, skew_ns = arrival
         try:
             found = decode(payload)
         except BadReport as error:
@@ -142,25 +155,21 @@ class NativeTopic:
             listener(said)
 
 
+class _Arrival(NamedTuple):
+    """A message as it arrived."""
+
+    payload: bytes
+    properties: Mapping[str, str]
+    producer: str
+    skew_ns: int
+
+
 class _Channel(BusChannel):
     """A bus channel whose messages name their writer, and whose sends report their result."""
 
-    def __init__(
-        self,
-        client: Any,
-        counters: Counters,
-        executor: ThreadPoolExecutor,
-        arrived: Callable[[bytes, Mapping[str, str], str, int], None],
-    ) -> None:
-        super().__init__(
-            client,
-            TOPIC,
-            inbox=Inbox(counters, TaskSupervisor()),
-            counters=counters,
-            executor=executor,
-        )
+    def __init__(self, *settings: Any, **more: Any) -> None:
+        super().__init__(*settings, **more)
         self._loop = asyncio.get_running_loop()
-        self._arrived = arrived
         #: Why the last attempt to connect failed.
         self.reason = ""
 
@@ -176,7 +185,9 @@ class _Channel(BusChannel):
 
         def sent(result: Any, message_id: Any) -> None:
             self._on_sent(result, message_id)
-            self._on_loop(done, result == pulsar.Result.Ok)
+            # The loop may be closed already while the last answers arrive.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(done, result == pulsar.Result.Ok)
 
         with self._counters.lock:
             self._counters.in_flight += 1
@@ -197,10 +208,9 @@ class _Channel(BusChannel):
     def _on_message(self, _reader: Any, message: Any) -> None:
         """Called on pulsar-client's threads: must not raise, must not block."""
         skew_ns = time.time_ns() - message.publish_timestamp() * _NANOS_PER_MS
-        properties = message.properties()
-        self._on_loop(self._arrived, message.data(), properties, message.producer_name(), skew_ns)
-
-    def _on_loop(self, function: Callable[..., None], *given: Any) -> None:
-        # The loop may be closed already while the last messages arrive.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *given)
+        with contextlib.suppress(
+            UnicodeDecodeError
+        ):  # any producer can send names that are no text
+            self._inbox.put(
+                _Arrival(message.data(), message.properties(), message.producer_name(), skew_ns)
+            )

@@ -106,6 +106,8 @@ class ZooKeeperMirror:
         self._leaves: dict[str, Node] = {}
         #: Paths that must be read (again).
         self._stale: set[str] = set(directories)
+        #: Why directories cannot be read, of those that were refused the last time.
+        self._refused: dict[str, str] = {}
         #: Set when a path may be stale.
         self._wake = asyncio.Event()
         #: Whether a call of `on_settled` is due; after the first load it always is.
@@ -184,12 +186,19 @@ class ZooKeeperMirror:
             self._stale.add(path)
             return False
         except Refused as refusal:
-            _log.error("zookeeper directory refused", path=path, reason=str(refusal))
+            self._note_refusal(path, str(refusal))
             if self._foreign:
                 return True
             self._stale.add(path)
             return False
+        self._refused.pop(path, None)
         return True
+
+    def _note_refusal(self, path: str, reason: str) -> None:
+        """Log it once; a directory is asked for again every half second."""
+        if self._refused.get(path) != reason:
+            self._refused[path] = reason
+            _log.error("zookeeper directory refused", path=path, reason=reason)
 
     async def _read_directory(self, path: str) -> None:
         def list_children(client: KazooClient) -> object:

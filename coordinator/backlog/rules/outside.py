@@ -22,7 +22,8 @@ class BacklogSource(Protocol):
     """The own broker's admin REST, as far as backlogs go.
 
     Topics are named in full, a partition by its own name. Of every call: NotFound is that there is no
-    such topic, or that another broker owns it; Refused that the broker does not allow the question;
+    such topic, or that another broker owns it; Refused that the broker does not allow the question, or
+    that none fits about a topic of this name; Unreadable that a message has no publish time;
     BrokerUnreachable that it did not answer, or not what was asked.
     """
 

@@ -84,5 +84,7 @@ def topic_of(owner: str) -> str:
 
 def subscription_in(owner: str) -> str:
     """Return the name of the subscription that an owner is; empty if it is none."""
-    is_one = not is_topic(owner) and not is_replication(owner)
-    return owner.split("/", 4)[4] if is_one else ""
+    if is_topic(owner) or is_replication(owner):
+        return ""
+    _, _, _, _, name = owner.split("/", 4)
+    return name

@@ -78,8 +78,10 @@ class RatePolicy:
             period_s = max(1, int(found.get(_PERIOD, 1)))
             rates = (int(found[self.messages]), int(found[self.bytes]))
             is_relative = bool(found.get(_RELATIVE))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{body!r} is no {self.path}: {error!r}") from error
+        except (
+            KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+        ) as error:  # fmt: skip
+            raise ValueError(f"{body!r:.200} is no {self.path}: {error!r}") from error
         if is_relative:
             return NO_RATE
         messages, size = (None if rate < LEAST else max(LEAST, rate // period_s) for rate in rates)

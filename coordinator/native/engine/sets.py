@@ -76,6 +76,8 @@ def sets_of(
     for namespace in sorted({*namespaces, *attachments.namespaces}):
         if namespace == "pulsar/system":
             continue  # it carries the entries themselves
+        if namespace.count("/") != 1:
+            continue  # with a cluster in its name, as old releases had; nothing can be set for it
         tenant, _, local = namespace.partition("/")
         groups = attachments.groups_of(tenant, local)
         if cluster_group and cluster_group not in groups:

@@ -1,12 +1,12 @@
 """The shell of native enforcement: the ports of a gate, with no gate.
 
-Six loops, each of which survives all failures: one writes entries (at once when a setting changed or
-the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters
-(polling.py), one keeps Pulsar's records and attachments (upkeep.py), one the dispatch rates of topics
-(dispatching.py), one the limits of single topics (topic_limiting.py), one asks brokers that nothing is
-heard of whether they are there (asking.py). Limits
-that only a gate can enforce are accepted and reported as not enforced (`conditions`), so that no reader
-believes them enforced.
+Six loops, each of which is run again if it fails, whatever the failure is, and stops no other: one writes
+entries (at once when a setting changed or the broker itself has reported, and every `WRITTEN_EVERY_S`),
+one polls the broker's counters (polling.py), one keeps Pulsar's records and attachments (upkeep.py), one
+the dispatch rates of topics (dispatching.py), one the limits of single topics (topic_limiting.py), one
+asks brokers that nothing is heard of whether they are there (asking.py). Limits that only a gate can
+enforce are accepted and reported as not enforced (`conditions`), so that no reader believes them
+enforced.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ from coordinator.native.shell.topic_limiting import TopicLimiting
 from coordinator.native.shell.upkeep import Upkeep
 from coordinator.native.shell.without_gate import WithoutGate
 from coordinator.ports import Catalogue, Clock, TopicLimits
+from coordinator.runtime.supervision import TaskSupervisor
 
 WRITTEN_EVERY_S: Final = 0.2
 
@@ -155,16 +156,26 @@ class NativeActuator(WithoutGate):
         self._brokers = 1
         topic.watch(self._heard)
 
-    async def run(self) -> None:
-        """Enforce, until cancelled."""
+    async def run(self, supervisor: TaskSupervisor) -> None:
+        """Enforce, until cancelled.
+
+        Args:
+            supervisor: runs each loop, and counts its failures.
+        """
+        loops = {
+            "entries": self._write_always,
+            "upkeep": self._upkeep.run,
+            "questions": self._asking.run,
+        }
+        if self._polling.is_wanted:
+            loops |= {
+                "counters": self._polling.run,
+                "dispatch": self._dispatching.run,
+                "topics": self._limiting.run,
+            }
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._write_always())
-            tasks.create_task(self._upkeep.run())
-            tasks.create_task(self._asking.run())
-            if self._polling.is_wanted:
-                tasks.create_task(self._polling.run())
-                tasks.create_task(self._dispatching.run())
-                tasks.create_task(self._limiting.run())
+            for name, loop in loops.items():
+                tasks.create_task(supervisor.keep(f"native {name}", loop))
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """All definitions and attachments as they are now."""
@@ -374,8 +385,10 @@ class NativeActuator(WithoutGate):
             except TimeoutError:
                 pass
             self._due.clear()
-            self._write()
-            self._settle()
+            try:
+                self._write()
+            finally:
+                self._settle()
 
     def _write(self) -> None:
         if not self._writes:

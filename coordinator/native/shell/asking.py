@@ -70,7 +70,7 @@ async def _refuses(broker: str) -> bool:
             _, writer = await asyncio.open_connection(host, port)
     except ConnectionRefusedError:
         return True
-    except (OSError, TimeoutError):
+    except (OSError, ValueError):  # the latter of a host that no name server could be asked for
         return False
     writer.close()
     return False

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import structlog
 
@@ -42,12 +42,13 @@ from coordinator.native.shell.kept_rates import (
 )
 from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.native.shell.rounds import rounds
-from coordinator.ports import Clock, NotFound
+from coordinator.ports import Clock, NotFound, Refused
 
 _EVERY_S: Final = 1.0
 _NAMESPACES_EVERY_NS: Final = 2 * NANOS_PER_SECOND
 _LOOKED_AT_AGAIN_NS: Final = 30 * NANOS_PER_SECOND
-"""A namespace whose floor was right is read again after this time, in case others have changed it."""
+"""A namespace whose floor was right is read again after this time, in case others have changed it, and so
+is one that was refused."""
 
 _FREE_AT_ONCE: Final = 64
 """Namespaces without a limit that are looked at in a round."""
@@ -60,6 +61,8 @@ those first that are sent more than their rates."""
 
 _TURN_NS: Final = 2 * NANOS_PER_SECOND
 _WRITES_PER_S: Final = 5
+
+_T = TypeVar("_T")
 
 log = structlog.get_logger(__name__)
 
@@ -98,11 +101,15 @@ class Dispatching:
         self._wrong_ns: dict[str, int] = {}
         #: The namespaces that were seen not to be limited, with nothing kept beside them.
         self._free: set[str] = set()
+        #: When namespaces that are limited no more could not be given all of their former rates back.
+        self._refused_ns: dict[str, int] = {}
         #: The times of the last writes, by namespace.
         self._written_ns: dict[str, deque[int]] = {}
         self._watched_from = 0
         #: The rates that operators had set for namespaces, as they were kept.
         self._former: dict[str, str] = {}
+        #: The first refusal of the present step.
+        self._refusal: Refused | ValueError | None = None
         #: Set when counters were read, or a limit has changed.
         self.wanted = asyncio.Event()
 
@@ -120,8 +127,10 @@ class Dispatching:
         """Write what is due now.
 
         Raises:
-            PortError: the broker does not answer, or does not allow it.
+            PortError: the broker does not answer, or does not allow it; what it refuses of some owners
+                keeps no other from its turn.
         """
+        self._refusal = None
         if self._seen.facts is None or not self._seen.facts.topic_policies:
             return
         now_ns = self._clock.now_ns()
@@ -136,12 +145,21 @@ class Dispatching:
         due = self._dispatch.due(now_ns)
         unknown = [each.topic for each in due if not each.is_known][: 2 * AT_ONCE]
         if unknown:
-            await at_once(self._adopt, unknown)
+            await self._each(self._adopt, unknown)
             due = self._dispatch.due(self._clock.now_ns())  # by what was found
         for chosen in self._in_order([each for each in due if each.is_known]):
-            await at_once(self._write, chosen)
-        await at_once(self._leave, self._dispatch.idle(now_ns))
+            await self._each(self._write, chosen)
+        await self._each(self._leave, self._dispatch.idle(now_ns))
         await self._replication.refresh(self._dispatch.written_topics())
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def _each(self, call: Callable[[_T], Awaitable[None]], items: Sequence[_T]) -> None:
+        """Call for all items; what is refused of one is raised at the end of the step."""
+        try:
+            await at_once(call, items)
+        except (Refused, ValueError) as error:
+            self._refusal = self._refusal or error
 
     # Topics.
 
@@ -166,7 +184,7 @@ class Dispatching:
     async def _adopt(self, topic: str) -> None:
         try:
             await self._find_out(topic)
-        except NotFound:
+        except Refused:  # there is none, or of a name that no request can hold
             self._dispatch.missing(topic, self._clock.now_ns())
             raise
 
@@ -201,7 +219,7 @@ class Dispatching:
         self._watched_from += _WATCHED_AT_ONCE
         some = (*topics[first:], *topics[:first])[:_WATCHED_AT_ONCE]
         suspects = self._dispatch.suspects()[:_SUSPECTS_AT_ONCE]
-        await at_once(self._look_at, list(dict.fromkeys((*suspects, *some))))
+        await self._each(self._look_at, list(dict.fromkeys((*suspects, *some))))
 
     async def _look_at(self, topic: str) -> None:
         rates = self._rates_of(topic)
@@ -224,11 +242,17 @@ class Dispatching:
             if now_ns - self._right_ns.get(namespace, 0) >= _LOOKED_AT_AGAIN_NS
             or self._is_off(namespace, floor)
         ]
-        await at_once(self._look_at_namespace, looked_at)
+        await self._each(self._look_at_namespace, looked_at)
+        self._refused_ns = {
+            name: at_ns
+            for name, at_ns in self._refused_ns.items()
+            if now_ns - at_ns < _LOOKED_AT_AGAIN_NS
+        }
         free = (attached | self._right_ns.keys()) - floors.keys() - self._free
+        free -= self._refused_ns.keys()
         # Those that were limited first; at a start there may be many that never were.
         by_need = sorted(free, key=lambda name: (name not in self._right_ns, name))
-        await at_once(self._look_at_free, by_need[:_FREE_AT_ONCE])
+        await self._each(self._look_at_free, by_need[:_FREE_AT_ONCE])
         self._free &= attached
 
     def _is_off(self, namespace: str, floor: PolicyRate) -> bool:
@@ -266,6 +290,14 @@ class Dispatching:
         self._note_right(namespace)
 
     async def _look_at_free(self, namespace: str) -> None:
+        """Free a namespace that is limited no more; one that is refused is not asked for soon again."""
+        try:
+            await self._make_free(namespace)
+        except (Refused, ValueError):
+            self._refused_ns[namespace] = self._clock.now_ns()
+            raise
+
+    async def _make_free(self, namespace: str) -> None:
         """Give a namespace that is limited no more its former rates back."""
         try:
             is_kept = await self._policies.kept(namespace) is not None

@@ -6,12 +6,14 @@ For use when no sidecar runs any more: a running one would set all of it again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Final
 
 from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
 from coordinator.native.engine.outside import EntryTopic, NativeAdmin, TopicPolicies
-from coordinator.native.engine.rate_policy import NO_RATE
+from coordinator.native.engine.rate_policy import LEAST, NO_RATE
 from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell.kept_rates import (
@@ -101,7 +103,7 @@ class GivingBack:
         existing = [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
         sets = sets_of(self._attachments, existing, self._cluster_group)
         for namespace, groups in sets.items():
-            if len(groups) > 1 and await self._admin.group_of(namespace) == name_of(groups):
+            if len(groups) > 1 and await self._is_attached(namespace, name_of(groups)):
                 await self._admin.attach(namespace, groups[0])
                 done.append(f"{namespace} attached to {groups[0]} alone")
         for name in sorted({name_of(groups) for groups in sets.values() if len(groups) > 1}):
@@ -110,6 +112,12 @@ class GivingBack:
                 await self._admin.remove_record(name)
                 done.append(f"{name} removed")
         return done
+
+    async def _is_attached(self, namespace: str, group: str) -> bool:
+        try:
+            return await self._admin.group_of(namespace) == group
+        except ValueError:
+            return False  # no sidecar can ask for such a name, nor attach it
 
     async def _set_records(self) -> list[str]:
         done = []
@@ -128,25 +136,30 @@ class GivingBack:
         done = []
         for tenant in await self._admin.tenants():
             for namespace in await self._admin.namespaces(tenant):
-                try:
-                    given = await self._set_rates_of(namespace)
-                except NotFound:
-                    continue  # deleted meanwhile
-                except PortError as error:
-                    self.failed.append(
-                        f"{namespace}: {error}"
-                    )  # others are given back all the same
-                    continue
+                given = await self._set_rates_of(namespace)
                 if given:
                     done.append(f"{namespace}: {given} rates given back")
         return done
 
     async def _set_rates_of(self, namespace: str) -> int:
-        given = 0
+        """Give all rates back that can be; return how many, and note why others cannot."""
+        given, reason = 0, ""
+        for give in self._givings(namespace):
+            try:
+                given += await give()
+            except (NotFound, ValueError):
+                break  # deleted meanwhile, or of a name that no sidecar can ask for
+            except PortError as error:
+                reason = reason or f"{namespace}: {error}"
+        if reason:
+            self.failed.append(reason)
+        return given
+
+    def _givings(self, namespace: str) -> Iterator[Callable[[], Awaitable[int]]]:
         for policies in self._policies:
-            given += await give_back(policies, namespace)
-            given += await give_topics_back(policies, namespace, lambda _: NO_RATE)
-        return given + await give_subscriptions_back(self._policies.dispatch, namespace)
+            yield partial(give_back, policies, namespace)
+            yield partial(give_topics_back, policies, namespace, lambda _: NO_RATE)
+        yield partial(give_subscriptions_back, self._policies.dispatch, namespace)
 
     async def _remove_rest(self) -> list[str]:
         """Set the rest to 0 in any case: rows never expire at the brokers."""
@@ -165,4 +178,5 @@ class GivingBack:
 
 
 def _rate(limit: int | None, most: int) -> int:
-    return UNLIMITED if limit is None else min(limit, most)
+    """Return a limit as Pulsar keeps it; never 0, which it takes for no limit."""
+    return UNLIMITED if limit is None else min(most, max(LEAST, limit))

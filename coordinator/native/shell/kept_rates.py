@@ -14,7 +14,7 @@ import structlog
 
 from coordinator.native.engine.outside import OwnerRates, RatePolicies
 from coordinator.native.engine.rate_policy import NO_RATE, PolicyRate, RatePolicy, lower_of
-from coordinator.ports import NotFound
+from coordinator.ports import NotFound, Refused
 
 AT_ONCE: Final = 8
 """Requests that are under way together."""
@@ -133,15 +133,26 @@ async def give_subscriptions_back(policies: RatePolicies, namespace: str) -> int
 
 
 async def at_once(call: Callable[[_T], Awaitable[_R]], items: Sequence[_T]) -> list[_R]:
-    """Call for all items, some at a time; an owner that is gone is no failure, any other is raised."""
+    """Call for all items, some at a time; an owner that is gone is no failure.
+
+    Raises:
+        Refused, ValueError: of some owner, the first; all others were called for, as clients choose names
+            that brokers refuse.
+        PortError: the broker does not answer; not all were called for.
+    """
     done: list[_R] = []
+    refusal: Refused | ValueError | None = None
     for first in range(0, len(items), AT_ONCE):
         calls = map(call, items[first : first + AT_ONCE])
         for answer in await asyncio.gather(*calls, return_exceptions=True):
             if not isinstance(answer, BaseException):
                 done.append(answer)
-            elif not isinstance(answer, NotFound):
+            elif not isinstance(answer, Refused | ValueError):
                 raise answer
+            elif not isinstance(answer, NotFound):
+                refusal = refusal or answer
+    if refusal is not None:
+        raise refusal
     return done
 
 

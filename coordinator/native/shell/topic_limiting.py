@@ -2,7 +2,7 @@
 
 What an operator has set for a topic is kept before the first write (kept_rates.py), stays the most that
 the topic gets, and comes back when its limit is taken away. What others set meanwhile is set again, and
-told.
+told, unless the topic has got more partitions, of which sidecars hear one after the other.
 
 An attached subscription is kept in the same way, within the limit of its group.
 
@@ -136,6 +136,8 @@ class TopicLimiting:
             return True
         limited = self.book.topics[topic]
         if limited.is_right and limit != NO_RATE:
+            if is_topic(topic) and await policies.partitions(topic) not in (0, limited.partitions):
+                return True  # another sidecar knows already that there are more, and this one will
             self._seen.edited[topic] = self._clock.now_ns()
         if not self.book.is_turn(topic, self.rank, self._clock.now_ns()):
             return False

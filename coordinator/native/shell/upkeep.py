@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -41,7 +41,7 @@ from coordinator.native.engine.outside import NativeAdmin
 from coordinator.native.engine.sets import ALL_OF
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.rounds import rounds
-from coordinator.ports import Clock
+from coordinator.ports import Clock, Refused
 
 UNUSED_AFTER_NS: Final = 3600 * NANOS_PER_SECOND
 
@@ -103,6 +103,8 @@ class Upkeep:
         self._attached_ns: dict[str, int] = {}
         #: When a group's namespaces are attached again at the earliest, and the wait after that.
         self._again: dict[str, tuple[int, int]] = {}
+        #: The first refusal of the present look.
+        self._refusal: Refused | ValueError | None = None
         #: Whether something has to be looked at again soon.
         self._unconfirmed = False
         #: Set when the target state has changed.
@@ -128,8 +130,9 @@ class Upkeep:
 
         Raises:
             PortError: the broker does not answer, or does not allow it.
+            Refused, ValueError: of some record or namespace, the first; all others were looked at.
         """
-        now_ns = self._clock.now_ns()
+        now_ns, self._refusal = self._clock.now_ns(), None
         if now_ns - self._facts_ns >= _FACTS_EVERY_NS or self._seen.facts is None:
             await self._look_at_facts()
             self._facts_ns = now_ns
@@ -138,17 +141,42 @@ class Upkeep:
             self._namespaces_ns = now_ns
         self._unconfirmed = False
         records, least = self._steering.records(), self._steering.least_records()
-        for name, record in sorted(records.items(), key=self._is_right):
-            await self._look_at_record(name, record, least[name])
-        self._wanted = {name: kept for name, kept in self._wanted.items() if name in records}
-        self._first_seen_ns = {n: at_ns for n, at_ns in self._first_seen_ns.items() if n in records}
+        await self._in_turn(
+            self._look_at_record(name, record, least[name])
+            for name, record in sorted(records.items(), key=self._is_right)
+        )
         attachments = self._steering.attachments()
         gone = {key[1]: "" for key in self._right if key[0] == "namespace"}
-        for namespace, name in ({**gone, **attachments}).items():
-            await self._look_at_attachment(namespace, name)
+        namespaces = {**gone, **attachments}
+        self._forget_all_but(records, namespaces)
+        self._seen.foreign = {n: g for n, g in self._seen.foreign.items() if n in attachments}
+        await self._in_turn(
+            self._look_at_attachment(namespace, name) for namespace, name in namespaces.items()
+        )
         self._note_attached(now_ns)
         await self._attach_early()
         await self._attach_again(now_ns)
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def _in_turn(self, looks: Iterable[Awaitable[None]]) -> None:
+        """Take looks; what is refused of one keeps no other from its turn: tenants name namespaces."""
+        for look in looks:
+            try:
+                await look
+            except (Refused, ValueError) as error:
+                self._refusal = self._refusal or error
+
+    def _forget_all_but(self, records: Container[str], namespaces: Container[str]) -> None:
+        """Forget all else: what is limited again later is looked at as if for the first time."""
+
+        def stays(key: tuple[str, str]) -> bool:
+            return key[1] in (records if key[0] == "record" else namespaces)
+
+        self._right = {key: wanted for key, wanted in self._right.items() if stays(key)}
+        self._wrong_ns = {key: at_ns for key, at_ns in self._wrong_ns.items() if stays(key)}
+        self._wanted = {name: kept for name, kept in self._wanted.items() if name in records}
+        self._first_seen_ns = {n: at_ns for n, at_ns in self._first_seen_ns.items() if n in records}
 
     async def _look_at_facts(self) -> None:
         facts = await self._admin.facts()
@@ -259,9 +287,13 @@ class Upkeep:
 
     async def _renew(self, namespace: str, group: str) -> bool:
         """Attach a namespace again, unless others have moved it; return whether it was."""
-        is_attached = await self._admin.group_of(namespace) == group
-        if is_attached:
-            await self._admin.attach(namespace, group)
+        try:
+            is_attached = await self._admin.group_of(namespace) == group
+            if is_attached:
+                await self._admin.attach(namespace, group)
+        except (Refused, ValueError) as error:
+            self._refusal = self._refusal or error
+            return False
         return is_attached
 
     def _is_due_again(self, group: str, now_ns: int) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.backlog.rules.model import BacklogQuota, Glance, Position, QuotaPolicy
-from coordinator.ports import BrokerUnreachable, NotFound, Refused
+from coordinator.ports import BrokerUnreachable, NotFound, PortError, Refused, Unreadable
 
 
 def answering(status: int, body: str = "", headers: dict[str, str] | None = None) -> Any:
@@ -43,6 +43,8 @@ def with_namespace(status: int) -> Any:
         (401, Refused),
         (403, Refused),
         (405, Refused),
+        (414, Refused),
+        (429, BrokerUnreachable),
         (500, BrokerUnreachable),
         (503, BrokerUnreachable),
     ],
@@ -54,7 +56,13 @@ async def test_a_status_says_what_kind_of_no_it_is(status: int, error: type[Exce
             await source.storage("persistent://a/b/c")
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"ledgers": 1}', '{"cursors": {}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "{", "[]", "null", '{"ledgers": 1}', '{"cursors": {}}'),
+        pytest.param("[" * 100_000, id="brackets"),
+    ],
+)
 async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
     """It is named, and nothing else fails by it."""
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
@@ -69,6 +77,14 @@ async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
             return
         with pytest.raises(BrokerUnreachable):
             await source.summaries()
+
+
+async def test_a_topic_whose_name_fits_into_no_request_is_refused() -> None:
+    """A client can name one so: the broker would be left alone after ten of them otherwise."""
+    async with HttpBacklogSource("http://broker", transport=answering(200)) as source:
+        with pytest.raises(Refused, match=r"GET .*/admin/v2/persistent/a/b/xxx") as caught:
+            await source.glance(f"persistent://a/b/{'x' * 70_000}")
+    assert len(str(caught.value)) < 500
 
 
 async def test_a_timeout_is_unreachable() -> None:
@@ -99,11 +115,20 @@ async def test_publish_times_are_read_in_every_zone(stamp: str, published_ms: in
         assert await source.published_ms("persistent://a/b/c", Position(1, 0)) == published_ms
 
 
-@pytest.mark.parametrize("headers", [{}, {"X-Pulsar-publish-time": "yesterday"}])
-async def test_an_entry_without_a_publish_time_is_told(headers: dict[str, str]) -> None:
-    """No age is made up."""
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({}, BrokerUnreachable),
+        ({"X-Pulsar-publish-time": "yesterday"}, Unreadable),
+        ({"X-Pulsar-publish-time": "292278994-08-17T07:12:55.807Z"}, Unreadable),
+    ],
+)
+async def test_an_entry_without_a_publish_time_is_told(
+    headers: dict[str, str], error: type[PortError]
+) -> None:
+    """No age is made up; a producer that chose an absurd one is no fault of the broker."""
     async with HttpBacklogSource("http://b", transport=answering(200, "", headers)) as source:
-        with pytest.raises(BrokerUnreachable, match="publish time"):
+        with pytest.raises(error, match="publish time"):
             await source.published_ms("persistent://a/b/c", Position(1, 0))
 
 
@@ -330,10 +355,10 @@ async def test_statistics_are_read_as_a_glance(
 
 
 async def test_statistics_without_the_earliest_time_are_no_glance() -> None:
-    """An age is not made up; 0 is what a broker says that does not know."""
+    """An age is not made up; 0 is what a broker says that does not know, or what a producer chose."""
     body = json.dumps(
         {"backlogSize": 9, "earliestMsgPublishTimeInBacklogs": 0, "subscriptions": {}}
     )
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
-        with pytest.raises(BrokerUnreachable, match="no publish time"):
+        with pytest.raises(Unreadable, match="no publish time"):
             await source.glance("persistent://a/b/c")

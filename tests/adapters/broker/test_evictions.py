@@ -59,10 +59,13 @@ async def test_a_line_that_makes_no_sense_counts_nothing(line: str) -> None:
     assert len(await evictions_in(in_pieces(text, 50))) == 4
 
 
-async def test_a_line_without_an_end_is_given_up() -> None:
-    """It would fill the memory."""
-    with pytest.raises(BrokerUnreachable, match="line of more than"):
-        await evictions_in(in_pieces(b"x" * 200_000, 1000))
+@pytest.mark.parametrize("end", ["", '",quota_type="size"} 7\n', f"\n{METRICS}"])
+@pytest.mark.parametrize("size", [1_000, 65_536])
+async def test_a_line_that_is_too_long_is_passed_over(size: int, end: str) -> None:
+    """It would fill the memory, and a client can make one by the name of a topic; others are read."""
+    long = f'{NAME}{{namespace="a/b",topic="persistent://a/b/{"x" * 200_000}'
+    text = f"{METRICS}{long}{end}{METRICS}".encode()
+    assert len(await evictions_in(in_pieces(text, size))) == 4
 
 
 @pytest.mark.parametrize(("status", "error"), [(403, Refused), (500, BrokerUnreachable)])

@@ -19,7 +19,11 @@ def test_summaries_are_walked_topic_by_topic_and_leave_out_what_is_not_stored() 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "[]", "{", '{"a"', '{"a": 1}', '{"a": {"b": {"c": {"d": 1']
+    "text",
+    [
+        *("", "[", "[]", "{", '{"a"', '{"a": 1}', '{"a": {"b": {"c": {"d": 1'),
+        pytest.param(f'{{"a": {{"b": {{"c": {{"d": {"[" * 100_000}', id="brackets"),
+    ],
 )
 def test_a_broken_summary_is_told(text: str) -> None:
     """As an error, not as a broker without topics."""

@@ -62,6 +62,7 @@ async def test_only_a_broker_of_the_named_authority_is_told_anything(
     with broker_with(files["broker"]) as (port, seen):
         bus = PulsarBus(
             f"pulsar+ssl://127.0.0.1:{port}",
+            ("non-persistent://pulsar/system/quota-usage",),
             token="secret",
             tls_trust_certs_file=str(files[trusted].certificate),
         )

@@ -56,3 +56,11 @@ def test_what_has_no_policies_has_no_owner(topic: str) -> None:
     """Topics that are not persistent, brokers' own ones, and namespaces that are not told by topic."""
     owners = owner_of(topic), owner_of(topic, "s"), owner_of(topic, remote="west")
     assert (base_of(topic), *owners) == ("", "", "", "")
+
+
+@pytest.mark.parametrize("name", ["t/cluster/n", "t", ""])
+def test_a_name_of_another_form_is_no_owner(name: str) -> None:
+    """As of a namespace of old releases."""
+    for read in (topic_of, subscription_in):
+        with pytest.raises(ValueError, match="unpack"):
+            read(name)

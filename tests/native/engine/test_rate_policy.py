@@ -46,9 +46,19 @@ def test_a_rate_of_a_longer_period_is_told_by_the_second() -> None:
     assert DISPATCH.rate_in(json.dumps(BODY | {"relativeToPublishRate": True})) == NO_RATE
 
 
-@pytest.mark.parametrize("body", ["[]", "{}", "nonsense", '{"dispatchThrottlingRateInMsg": "x"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        "nonsense",
+        '{"dispatchThrottlingRateInMsg": "x"}',
+        '{"dispatchThrottlingRateInMsg": 1e999, "dispatchThrottlingRateInByte": -1}',
+        pytest.param("[" * 100_000, id="100,000 brackets"),
+    ],
+)
 def test_what_is_no_rate_is_refused(body: str) -> None:
-    """It is not taken for no limit."""
+    """It is not taken for no limit; a tenant's admin may have put it in the place of a kept rate."""
     with pytest.raises(ValueError, match=r"."):
         DISPATCH.rate_in(body)
 

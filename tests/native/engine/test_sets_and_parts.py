@@ -12,9 +12,9 @@ SEED = 22
 
 
 def test_a_namespace_counts_against_all_its_groups() -> None:
-    """Its own, its tenant's and the cluster's; Pulsar's own namespace against none."""
+    """Its own, its tenant's and the cluster's; Pulsar's own against none, nor one of the old form."""
     attachments = Attachments({"acme": "gold"}, {"acme/a": "a", "other/x": "a"})
-    found = sets_of(attachments, ["acme/a", "acme/b", "free/y", "pulsar/system"], "all")
+    found = sets_of(attachments, ["acme/a", "acme/b", "free/y", "pulsar/system", "acme/c/d"], "all")
 
     assert found == {
         "acme/a": ("a", "gold", "all"),

@@ -12,13 +12,14 @@ from coordinator.core.model import Attachments, Dimension, ExactRates, Member, R
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.native.engine.conditions import NOT_NATIVE, STRICT_HERE
-from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import TopicPolicies
 from coordinator.native.engine.rate_policy import PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Catalogue, TopicLimit, Versioned
+from coordinator.runtime.supervision import TaskSupervisor
 from tests.memory.native import MemoryEntryTopics, MemoryRatePolicies
 from tests.memory.surroundings import ManualClock
 from tests.native.shell.test_upkeep import Answers, Pulsar, S
@@ -33,12 +34,13 @@ class World:
         self.clock, self.topics = ManualClock(100 * S), MemoryEntryTopics()
         self.heard: list[Statement] = []
         self.topics.watch(self.heard.append)
-        self.steering = Steering(behind_gate=behind_gate)
+        self.steering, self.pulsar = Steering(behind_gate=behind_gate), Pulsar()
+        self.supervisor = TaskSupervisor()
         self.native = NativeActuator(
             "broker-1",
             self.steering,
             self.topics.open("broker-1"),
-            Pulsar(),
+            self.pulsar,
             TopicPolicies(
                 MemoryRatePolicies(policy=PUBLISH),
                 MemoryRatePolicies(),
@@ -75,7 +77,7 @@ def catalogue(**limits: Rates) -> Catalogue:
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[None]:
     """Its loops."""
-    task = asyncio.create_task(world.native.run())
+    task = asyncio.create_task(world.native.run(world.supervisor))
     for _ in range(_TURNS):
         await asyncio.sleep(0)
     yield
@@ -124,6 +126,38 @@ async def test_nobody_waits_for_entries_that_are_not_written() -> None:
     async with running(world):
         world.native.set_limits("g", Rates(publish_messages=6))
         world.native.when_in_force(lambda: called.append(True))
+    assert called == [True]
+
+
+async def test_a_loop_that_fails_is_counted_and_stops_no_other() -> None:
+    """Nothing that comes from outside ends the sidecar, whatever it is."""
+    world = World(behind_gate=True)
+
+    async def fail(group: str) -> Record | None:
+        raise ZeroDivisionError(group)
+
+    world.pulsar.record = fail  # type: ignore[method-assign]
+    async with running(world):
+        await world.tell(6)
+    assert world.supervisor.failures.keys() == {"native upkeep"}
+    assert set(world.written()) == {6}
+
+
+async def test_reports_go_on_while_no_entry_can_be_made() -> None:
+    """After a second, as where no broker takes any."""
+    world, called = World(behind_gate=True), []
+
+    def fail(now_ns: int) -> None:
+        raise ZeroDivisionError(now_ns)
+
+    async with running(world):
+        await world.tell(6)
+        world.steering.decide = fail  # type: ignore[method-assign]
+        world.native.set_limits("g", Rates(publish_messages=7))
+        world.native.when_in_force(lambda: called.append(True))
+        assert called == []
+        world.clock.advance(2 * S)
+        await world.tell(8)
     assert called == [True]
 
 

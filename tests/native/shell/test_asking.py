@@ -46,7 +46,19 @@ def test_one_that_refuses_is_dead_and_one_that_listens_is_not() -> None:
         assert ask(url) == []
 
 
-@pytest.mark.parametrize("url", ["nonsense", "pulsar://[", "http://h", "pulsar://127.0.0.1:99999"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense",
+        "pulsar://[",
+        "http://h",
+        "pulsar://127.0.0.1:99999",
+        "pulsar://a..b:6650",
+        "pulsar://ä..b:6650",
+        f"pulsar://{'a' * 64}:6650",
+        "pulsar://a\x00b:6650",
+    ],
+)
 def test_of_a_name_that_is_no_url_nothing_is_known(url: str) -> None:
     """Any producer on the topic can invent one."""
     assert ask(url) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -19,7 +21,7 @@ from coordinator.native.engine.table import Statement
 from coordinator.native.shell.dispatching import Dispatching
 from coordinator.native.shell.kept_rates import give_all_back
 from coordinator.native.shell.replicating import ReplicatorRates
-from coordinator.ports import BrokerUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 from tests.memory.native import MemoryRatePolicies
 from tests.memory.surroundings import ManualClock
 
@@ -162,6 +164,31 @@ async def test_a_topic_that_is_gone_stops_no_other() -> None:
     await world.sends(A, B, seconds=5)
     assert world.rate(B).messages
     assert A not in world.policies.rates
+
+
+async def test_a_topic_that_is_refused_stops_no_other_and_is_asked_for_once_a_minute() -> None:
+    """As one of a name that fits into no request; it is told."""
+    world = World()
+    refused = f"persistent://t/n/{'a' * 9_000}"
+    asked, told = [], []
+    rate = world.policies.rate
+
+    async def answer(owner: str) -> str:
+        if owner == refused:
+            asked.append(owner)
+            raise Refused("GET /aaa answered 414")
+        return await rate(owner)
+
+    world.policies.rate = answer  # type: ignore[method-assign]
+    for _ in range(6):
+        try:
+            await world.sends(refused, A, B)
+        except Refused as error:
+            told.append(str(error))
+    assert world.rate(A).messages
+    assert world.rate(B).messages
+    assert told == ["GET /aaa answered 414"]
+    assert asked == [refused]
 
 
 async def test_writes_of_a_namespace_are_few_in_a_second() -> None:
@@ -320,3 +347,52 @@ async def test_giving_back_tells_how_many_rates_it_were() -> None:
     assert await give_all_back(policies, "t/n", lambda _: NO_RATE) == 2
     assert policies.rates == {"t/n": BY_OPERATOR, B: BY_OPERATOR}
     assert await give_all_back(policies, "t/n", lambda _: NO_RATE) == 0
+
+
+async def test_a_topic_that_is_refused_keeps_no_other_from_its_former_rate() -> None:
+    """The text that is kept of the namespace stays, as it says that this is not done yet."""
+    topics = [f"persistent://t/n/many-{number:02}" for number in range(20)]
+    policies = MemoryRatePolicies("t/n", *topics)
+    policies.texts |= dict.fromkeys(["t/n", *topics], "none")
+    policies.rates |= dict.fromkeys(topics, DISPATCH.body_of(PolicyRate(1)))
+    kept = policies.kept
+
+    async def refuse(owner: str) -> str | None:
+        if owner == topics[0]:
+            raise Refused("GET /many-00 answered 414")
+        return await kept(owner)
+
+    policies.kept = refuse  # type: ignore[method-assign]
+    with pytest.raises(Refused, match="answered 414"):
+        await give_all_back(policies, "t/n", lambda _: NO_RATE)
+    assert policies.rates.keys() == {topics[0]}
+    assert policies.texts.keys() == {"t/n", topics[0]}
+
+
+async def test_a_namespace_that_is_refused_is_asked_for_again_after_half_a_minute() -> None:
+    """Each time costs a request for each topic; those that are not refused have their rates at once."""
+    world = World()
+    await world.sends(A, B, seconds=4)
+    kept, topics = world.policies.kept, world.policies.topics
+    listed: list[str] = []
+
+    async def refuse(owner: str) -> str | None:
+        if owner == A:
+            raise Refused("GET /a answered 412")
+        return await kept(owner)
+
+    async def noted(namespace: str) -> Sequence[str]:
+        listed.append(namespace)
+        return await topics(namespace)
+
+    world.policies.kept = refuse  # type: ignore[method-assign]
+    world.policies.topics = noted  # type: ignore[method-assign]
+    world.limit(None, None)
+    for _ in range(20):
+        with suppress(Refused):
+            await world.sends()
+    assert listed == ["t/n"]
+    assert world.policies.texts.keys() == {"t/n", A}
+    del world.policies.kept
+    await world.sends(seconds=20)
+    assert (world.policies.rates, world.policies.texts) == ({}, {})

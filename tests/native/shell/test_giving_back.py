@@ -15,7 +15,7 @@ from coordinator.native.engine.sets import name_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell import giving_back
 from coordinator.native.shell.giving_back import GivingBack
-from coordinator.ports import BrokerUnreachable, Catalogue, InUse, Versioned
+from coordinator.ports import BrokerUnreachable, Catalogue, InUse, Refused, Versioned
 from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin, MemoryRatePolicies
 
 A = "persistent://t/n/a"
@@ -25,7 +25,7 @@ BOTH = name_of(("g", "all"))
 class World:
     """The records that native sidecars leave behind for a group of a namespace and one of its tenant."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster_group: str = "") -> None:
         self.admin, self.topics = MemoryNativeAdmin(), MemoryEntryTopics()
         self.admin.records = {
             "g": Record(1_500, -1), "all": Record(-1, 50), BOTH: Record(1_500, 50),
@@ -40,7 +40,7 @@ class World:
             "t/n", "t/free", "u/theirs", A, policy=REPLICATION
         )
         policies = TopicPolicies(self.publish_rates, self.policies, self.replicator_rates)
-        self.back = GivingBack(self.admin, policies, self.topics.open("off"), "")
+        self.back = GivingBack(self.admin, policies, self.topics.open("off"), cluster_group)
         groups = {
             "g": ResourceGroup("g", Rates(publish_messages=3_000)),
             "all": ResourceGroup("all", Rates(publish_bytes=100)),
@@ -126,6 +126,38 @@ async def test_a_namespace_that_cannot_be_read_keeps_no_other_from_its_rates() -
     assert world.back.failed == ["t/free: The broker does not answer (500)"]
     assert world.policies.texts == {}
     assert world.heard[-1].broker == REST
+
+
+async def test_what_is_refused_keeps_nothing_else_from_going_back() -> None:
+    """A topic is told, with its namespace; one that no sidecar can ask for has nothing of theirs."""
+    world = World("g")
+    world.admin.groups |= {"t/a b": "", "t/cluster/n": ""}
+    world.policies.owners.add(A)
+    world.policies.texts = {A: "none"}
+    kept = world.publish_rates.kept
+
+    async def refuse(owner: str) -> str | None:
+        if owner == A:
+            raise Refused("GET /a answered 414")
+        return await kept(owner)
+
+    world.publish_rates.kept = refuse  # type: ignore[method-assign]
+    world.back.members_changed(())
+    done = await world.back.run()
+    assert world.admin.groups["t/n"] == "g"
+    assert "t/n: 1 rates given back" in done
+    assert world.policies.texts == {}
+    assert world.back.failed == ["t/n: GET /a answered 414"]
+
+
+async def test_a_limit_of_nothing_goes_back_to_the_least_that_pulsar_holds() -> None:
+    """It takes 0 for no limit."""
+    world = World()
+    nothing = ResourceGroup("g", Rates(publish_messages=0, publish_bytes=0))
+    world.back.catalogue_changed(Catalogue({"g": Versioned(nothing, 1)}))
+    world.back.members_changed(())
+    await world.back.run()
+    assert world.admin.records["g"] == Record(1, 1)
 
 
 async def test_twice_changes_nothing_more() -> None:

@@ -101,6 +101,25 @@ async def test_what_others_set_meanwhile_is_set_again_and_told() -> None:
     assert world.publish_rates.rates == {}
 
 
+async def test_a_peer_that_knows_of_more_partitions_earlier_edits_nothing() -> None:
+    """Its rates stay, and nothing is told; this sidecar hears of them within half a minute or so."""
+    world, parted = World(), "persistent://t/free/parted"
+    both = (world.policies, world.publish_rates)
+    for policies in both:
+        policies.owners |= {parted, f"{parted}-partition-0", f"{parted}-partition-1"}
+    world.limiting.set_limit(parted, LIMITS, 2)
+    await world.passes(1)
+    assert (world.publish_rate(parted), world.rate(parted)) == (PolicyRate(450), PolicyRate(50))
+    for policies, rate in zip(both, (25, 225), strict=True):
+        policies.owners |= {f"{parted}-partition-{number}" for number in (2, 3)}
+        policies.rates[parted] = policies.policy.body_of(PolicyRate(rate))
+    await world.passes(65)
+    world.limiting.set_limit(parted, LIMITS, 4)
+    await world.passes(1)
+    assert (world.publish_rate(parted), world.rate(parted)) == (PolicyRate(225), PolicyRate(25))
+    assert world.seen.edited == {}
+
+
 async def test_a_restart_forgets_nothing() -> None:
     """Another sidecar finds what the first one kept, and goes on; it takes a sidecar's rate for none."""
     world = World()

@@ -374,6 +374,64 @@ async def test_a_namespace_in_a_group_of_theirs_is_left_there() -> None:
     assert world.seen.foreign == {"t/n": "theirs"}
 
 
+async def test_a_namespace_that_is_attached_no_more_is_told_as_theirs_no_more() -> None:
+    """Nothing here concerns it any longer."""
+    world = World()
+    world.pulsar.groups["t/n"] = "theirs"
+    await world.after(0)
+    assert world.seen.foreign == {"t/n": "theirs"}
+    world.steering.set_attachments(Attachments())
+    await world.after(2)
+    assert world.seen.foreign == {}
+
+
+async def test_a_group_that_is_attached_again_at_another_limit_was_edited_by_no_one_else() -> None:
+    """Its record is still what it was when the last namespace was detached."""
+    world = World()
+    await world.after(0)
+    await world.after(1)
+    world.steering.set_attachments(Attachments())
+    await world.after(2)
+    world.limit(5_000)
+    world.steering.set_attachments(Attachments({}, {"t/n": "g"}))
+    for _ in range(2):
+        await world.after(2)
+    assert world.pulsar.records["g"] == Record(2_500, -1)
+    assert world.seen.edited == {}
+
+
+async def test_a_namespace_that_cannot_be_asked_for_keeps_no_other_from_its_group() -> None:
+    """Pulsar has none of such a name; it is told at each look."""
+    world = World()
+    world.pulsar.groups["t/a b"] = ""
+    world.steering.set_attachments(Attachments({"t": "g"}, {}))
+    for seconds in (0, 1, 2):
+        with pytest.raises(ValueError, match="is not a name"):
+            await world.after(seconds)
+    assert world.pulsar.groups == {"t/n": "g", "t/free": "g", "t/a b": ""}
+
+
+async def test_a_group_that_is_refused_keeps_no_other_from_its_record() -> None:
+    """Its namespaces are attached, too."""
+    world = World()
+    world.upkeep.known = frozenset({"a", "g"})
+    limits = Rates(publish_messages=3_000)
+    world.steering.set_whole({"a": limits, "g": limits})
+    world.steering.set_attachments(Attachments({}, {"t/free": "a", "t/n": "g"}))
+    set_record = world.pulsar.set_record
+
+    async def refuse(group: str, record: Record) -> None:
+        if group == "a":
+            raise Refused("PUT /a answered 412")
+        await set_record(group, record)
+
+    world.pulsar.set_record = refuse  # type: ignore[method-assign]
+    for seconds in (0, 1):
+        with pytest.raises(Refused, match="answered 412"):
+            await world.after(seconds)
+    assert world.pulsar.writes == [("g", Record(1_500, -1)), ("t/n", "g")]
+
+
 async def test_a_tenants_namespaces_follow_new_ones_too() -> None:
     """They leave when the tenant is detached."""
     world = World()
