@@ -165,7 +165,7 @@ class Decider:
 
     def enforced(self, group: str) -> AnyRates:
         """Return the local limits of a group with their fractions, if they have any."""
-        whole = self.in_force[group]
+        whole = self.in_force.get(group, Rates())
         found = ((each, self.decisions.get((group, each))) for each in Dimension)
         fractions = tuple(
             (each, decision.fraction) for each, decision in found if decision and decision.fraction
@@ -177,7 +177,6 @@ class Decider:
         self.in_force.pop(group, None)
         self.leased.discard(group)
         self.observed.discard(group)
-        self.tree_quotas.forget(group)
         for dimension in Dimension:
             self.decisions.pop((group, dimension), None)
             self._unraised.discard((group, dimension))
@@ -198,6 +197,7 @@ class Decider:
         They are in the order in which they are to be enforced: below a strict root the raised ones come
         last, as one group has the room that another one gives up.
         """
+        self.tree_quotas.keep(self.forest.strict)
         marked = self.forest.kin_of_all(self._marked) if self.forest else self._marked
         names = set(groups) if self._all_marked else marked & groups.keys()
         self._marked = set()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import NANOS_PER_SECOND, Rate
-
-_MILLISECOND_NS = 1_000_000
+from coordinator.core.model import NANOS_PER_MILLI, NANOS_PER_SECOND, Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class CoreSettings:
     complete_report_rounds: int = 300
     change_permille: int = 50
     negligible_permille: int = 1
-    urgent_gap_ns: int = 50 * _MILLISECOND_NS
+    urgent_gap_ns: int = 50 * NANOS_PER_MILLI
     arrival_reserve_permille: int = 5
     headroom_permille: int = 5
     throttled_permille: int = 100
@@ -88,7 +86,7 @@ class CoreSettings:
     repeat_rounds: int = 2
     silence_rounds: int = 7
     disagreement_rounds: int = 3
-    burst_ns: int = 50 * _MILLISECOND_NS
+    burst_ns: int = 50 * NANOS_PER_MILLI
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
     thresholds: ConditionThresholds = ConditionThresholds()

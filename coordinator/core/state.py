@@ -99,7 +99,7 @@ class CoordinatorState:
         self.members: dict[str, Member] = {}
         #: Every definition; None until the store was read for the first time.
         self.groups: dict[str, ResourceGroup] | None = None
-        #: Reports not taken, by reason; the copies that come by other topics are not counted.
+        #: Reports not taken, by reason; the copies of those taken, by other topics, are not counted.
         self.reports_dropped: dict[Verdict, int] = {}
         self.lease = Lease(settings)
         self.escrow = Escrow(settings)
@@ -267,7 +267,7 @@ class CoordinatorState:
         self.certifier.counted(elapsed_ns, now_ns)
         for traffic in self.observer.mirror(event.traffic):
             limits = self.limits().get(traffic.group, Rates())
-            self.observer.count(traffic, limits, elapsed_ns)
+            self.observer.count(traffic, self.decider.enforced, elapsed_ns)
             group = None if self.groups is None else self.groups.get(traffic.group)
             if self.meters.count(
                 traffic,
@@ -322,6 +322,7 @@ class CoordinatorState:
         self.plausibility.set_members(self.members.keys())
         self.escrow.set_members(self.members, now_ns)
         self.degradations.members_changed(self.members, now_ns)
+        self._raises.set_members(self.members)
         if self._registration.look(self.members):
             self._unregister()
         if any(before.get(broker) != member for broker, member in self.members.items()):
@@ -355,8 +356,8 @@ class CoordinatorState:
         return instructions
 
     def _handle_joined(self, event: events.MembershipJoined, now_ns: int) -> list[Instruction]:
-        if self.lifecycle is Lifecycle.DRAINING:
-            return [LeaveMembership()]  # asked for before the drain, answered after it
+        if self.lifecycle is Lifecycle.DRAINING or not self._registration.answering:
+            return [LeaveMembership()]  # it was asked for before that
         self.lifecycle = next_state(self.lifecycle, Trigger.JOINED)
         self._registration.joined(event.incarnation, self.members)
         self._reporter.restart()
@@ -383,12 +384,12 @@ class CoordinatorState:
         return [HoldLease(self.lease.until_ns)]
 
     def _leave(self) -> list[Instruction]:
-        """Say farewell and leave the membership; do nothing if this broker is not registered."""
-        if self.incarnation is None:
-            return []
-        report = self._reporter.farewell(self.incarnation)
+        """Say farewell if registered, and leave the membership: a join may be under way."""
+        farewell: list[Instruction] = []
+        if self.incarnation is not None:
+            farewell.append(PublishUsageReport(self._reporter.farewell(self.incarnation)))
         self._unregister()
-        return [PublishUsageReport(report), LeaveMembership()]
+        return [*farewell, LeaveMembership()]
 
     def _unregister(self) -> None:
         self._registration.end()

@@ -138,13 +138,14 @@ class CertificateWatch:
                 other.limit_of(leaf, place[1])
                 for leaf in host.state.decider.forest.leaves_of.get(place[0], place[:1])
             )
-            if booked or other.name in named:
+            is_named = other.name in named
+            if booked or (is_named and other.session.member is not None):
                 total += held
             elif held <= certificate.newcomer:
-                pass  # it has just begun
-            elif other.name in registered:
+                pass  # it has just begun, maybe in place of a process that is named
+            elif other.name in registered and not is_named:
                 self._break(host, certificate, held, certificate.newcomer)
-            elif other.name in known:
+            elif is_named or other.name in known:
                 total += held
         return total
 

@@ -198,7 +198,7 @@ def is_settled(series: GroupSeries, second: int) -> bool:
     )
 
 
-def utilisation(series: GroupSeries, seconds: range) -> float:
+def utilisation(series: GroupSeries, seconds: Sequence[int]) -> float:
     """Return the admitted part of the traffic that could have passed; 1 when none could."""
     used = possible = 0
     for second in seconds:
@@ -216,7 +216,7 @@ def aggregate_error(series: GroupSeries, seconds: range) -> float:
     return abs(passed - possible) / limits if limits else 0.0
 
 
-def shares(series: GroupSeries, seconds: range) -> dict[str, float]:
+def shares(series: GroupSeries, seconds: Sequence[int]) -> dict[str, float]:
     """``x = u/a*`` of every broker with a share, over all these seconds together."""
     got = dict.fromkeys(series.wanted, 0)
     due = dict.fromkeys(series.wanted, 0)

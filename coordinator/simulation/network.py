@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-MILLISECOND_NS = 1_000_000
+from coordinator.core.model import NANOS_PER_MILLI
 
 
 @dataclass(slots=True)
@@ -33,11 +33,11 @@ class NetworkConditions:
 
     loss: float = 0.0
     burst: int = 1
-    delay_ns: int = 2 * MILLISECOND_NS
-    jitter_ns: int = 5 * MILLISECOND_NS
+    delay_ns: int = 2 * NANOS_PER_MILLI
+    jitter_ns: int = 5 * NANOS_PER_MILLI
     duplicate: float = 0.0
     reorder: float = 0.0
-    reorder_ns: int = 2_000 * MILLISECOND_NS
+    reorder_ns: int = 2_000 * NANOS_PER_MILLI
 
 
 class Network:

@@ -146,7 +146,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ReplayFigures:
-    """One dimension of one group over a whole story; metrics.py has the words.
+    """One dimension of one group over the seconds of a story that limit it; metrics.py has the words.
 
     Args:
         admitted: per second, all brokers together, on average.
@@ -205,11 +205,14 @@ def replay_together(
         settings = CoreSettings(broker=broker, round_ns=round(round_seconds * NANOS_PER_SECOND))
         world.start(broker, sources[broker], dimension=messages, settings=settings)
     recording = world.run()
-    whole = range(LEAD_IN_S, LEAD_IN_S + seconds)
     return {
         story.name: {
-            dimension: _figures(_played(story, recording.group(story.name, dimension)), whole)
+            dimension: _figures(
+                _played(story, recording.group(story.name, dimension)),
+                [LEAD_IN_S + second for second in limited],
+            )
             for dimension in story.dimensions
+            if (limited := _limited(story, dimension))
         }
         for story in stories
         if story.brokers
@@ -226,8 +229,11 @@ def _played(story: ReplayInput, record: GroupRecord) -> metrics.GroupSeries:
 
 def recorded(story: ReplayInput) -> dict[Dimension, ReplayFigures]:
     """The same figures of what was recorded."""
-    whole = range(story.seconds)
-    return {dimension: _figures(_series(story, dimension), whole) for dimension in story.dimensions}
+    return {
+        dimension: _figures(_series(story, dimension), limited)
+        for dimension in story.dimensions
+        if (limited := _limited(story, dimension))
+    }
 
 
 class _Recorded:
@@ -283,15 +289,29 @@ def _series(story: ReplayInput, dimension: Dimension) -> metrics.GroupSeries:
     )
 
 
+def _definition(story: ReplayInput, second: int) -> ResourceGroup:
+    """Return the definition in force at the end of a second."""
+    *_, group = (group for since, group in story.definitions if since <= second)
+    return group
+
+
+def _limited(story: ReplayInput, dimension: Dimension) -> list[int]:
+    """Return the seconds with a limit; without one nothing is measured in a simulated cluster."""
+    return [
+        second
+        for second in range(story.seconds)
+        if _definition(story, second).limits.of(dimension) is not None
+    ]
+
+
 def _limit(story: ReplayInput, dimension: Dimension, second: int) -> int:
     """Return the limit in force at the end of a second; 0 is not limited."""
     if story.in_force:
         return story.in_force[dimension][second]
-    *_, group = (group for since, group in story.definitions if since <= second)
-    return group.limits.of(dimension) or 0
+    return _definition(story, second).limits.of(dimension) or 0
 
 
-def _figures(series: metrics.GroupSeries, seconds: range) -> ReplayFigures:
+def _figures(series: metrics.GroupSeries, seconds: Sequence[int]) -> ReplayFigures:
     totals = [series.total_admitted(second) for second in seconds]
     limits = [float(series.limits[second]) for second in seconds]
     scarce = [series.total_wanted(second) > series.limits[second] for second in seconds]

@@ -14,7 +14,7 @@ import multiprocessing
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from coordinator.simulation.experiment import Figures, measure, perform
@@ -37,8 +37,7 @@ class Summary:
     ``settle_rounds`` are the median and the largest over all events of all seeds; None is "did not
     settle", and both are None for a scenario without events. ``reclaim_seconds`` are None when no broker
     died, or nothing was reclaimed. Control bytes are per broker and second. ``bucket_peaks`` are by the
-    length of the buckets in seconds, "1" to "20"; they are empty, and the latency regret None, in figures
-    that were saved before these were measured.
+    length of the buckets in seconds, "1" to "20", as far as they fit into the run.
     """
 
     scenario: str
@@ -68,8 +67,8 @@ class Summary:
     reclaim_seconds: dict[str, float | None]
     control_bytes_out: float
     control_bytes_in: float
-    bucket_peaks: dict[str, float] = field(default_factory=dict)
-    latency_regret_ms: float | None = None
+    bucket_peaks: dict[str, float]
+    latency_regret_ms: float
 
 
 @dataclass(frozen=True, slots=True)

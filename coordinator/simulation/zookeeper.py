@@ -52,6 +52,8 @@ class SimulatedSession:
     #: The client's.
     clock: Callable[[], int]
     reachable: bool = True
+    #: Nothing passes between the client and the ensemble, whether or not there is a quorum.
+    cut_off: bool = False
     #: When the connection was made, by the client's clock and by the true time.
     connected_ns: int = 0
     opened_ns: int = 0
@@ -124,11 +126,13 @@ class ZooKeeper:
 
     def cut(self, session: SimulatedSession) -> None:
         """Nothing passes between this client and the ensemble any more; the client notices it late."""
+        session.cut_off = True
         notice_ns = self._rng.randrange(round(self._session_timeout_ns * _NOTICED_WITHIN))
         self._cut(session, notice_ns)
 
     def restore(self, session: SimulatedSession) -> None:
         """The client is back; if that took too long it hears that its session is over."""
+        session.cut_off = False
         if session.reachable or session.abandoned or not self._quorum:
             return
         self._connect(session)
@@ -144,10 +148,10 @@ class ZooKeeper:
             self._cut(session, notice_ns=0)
 
     def regain_quorum(self) -> None:
-        """The ensemble answers again; sessions that no client claims have their whole timeout left."""
+        """The ensemble answers again; a session that no client reaches has its whole timeout left."""
         self._quorum = True
         for session in list(self._sessions):
-            if session.abandoned:
+            if session.cut_off:
                 self._count_down(session, self._session_timeout_ns)
             else:
                 self.restore(session)

@@ -131,7 +131,7 @@ class Cluster:
         self.states[broker] = state
         self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))
         self.send(broker, self.escrow())
-        self.send(broker, GroupsChanged((self.group(),)))
+        self.tell_group(broker)
         self.send(broker, BrokerAvailabilityChanged(answering=True))
         self.want(broker, demand)
         return state

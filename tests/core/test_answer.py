@@ -172,6 +172,14 @@ def test_a_value_of_several_forms_reads_in_the_first_that_it_has(
         read(Told, {"what": 7})
 
 
+def test_a_number_without_an_end_in_one_form_leaves_the_value_to_the_next() -> None:
+    """JSON of 1e999 is infinite, which is no part in thousandths."""
+    told = {"what": {"limit": 1, "usedShare": 1e999}}
+
+    with pytest.raises(TypeError, match="dict in place of str"):
+        read(Told, told)
+
+
 LIMITS = Rates(publish_messages=1_000, dispatch_bytes=0)
 HEALTH = HealthView(
     broker="b1",

@@ -71,6 +71,13 @@ def test_a_star_stands_at_the_end_alone(name: str) -> None:
         role_owner(name)
 
 
+@pytest.mark.parametrize("name", ["*" * 300, "a*" + "b" * 300])
+def test_the_refusal_of_a_long_pattern_shows_its_first_80_letters(name: str) -> None:
+    """They are enough to find it again."""
+    with pytest.raises(ValueError, match=re.escape(f"role {name[:80]!r}: ")):
+        role_owner(name)
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

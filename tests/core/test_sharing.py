@@ -1,9 +1,12 @@
 """Several cores together: where the limits settle, how soon, and what holds them while degraded."""
 
+from fractions import Fraction
+
 import pytest
 
 from coordinator.core.events import ConnectionChanged, ConnectionState
 from coordinator.core.lifecycle import Degradation, Lifecycle
+from coordinator.core.model import Dimension
 from tests.core.cluster import SECOND_NS, Cluster
 
 
@@ -262,3 +265,13 @@ def test_a_member_that_comes_and_goes_costs_its_reserve_once_while_the_bus_is_si
         cluster.run(0.3)
 
     assert min(cluster.limit_of(broker) for broker in ("b1", "b2")) >= 1490
+
+
+def test_each_gate_is_told_its_exact_part_of_a_small_limit() -> None:
+    """Of 29 a second, three brokers that want more enforce 29/3 each."""
+    cluster = Cluster(limit=29)
+    cluster.settle(5000, 5000, 5000, seconds=8)
+
+    for state in cluster.states.values():
+        (told,) = state.start_over()
+        assert told.limits.of(Dimension.PUBLISH_MESSAGES) == Fraction(29, 3)

@@ -162,6 +162,22 @@ def test_a_registration_that_comes_back_during_a_drain_is_taken_back(
     assert state.handle(MembershipJoined(7), 1) == [LeaveMembership()]
 
 
+def test_a_registration_that_comes_when_the_own_broker_is_down_is_taken_back(
+    state: CoordinatorState,
+) -> None:
+    """It may have been made without an answer; with its broker the core asks for another one."""
+    state.handle(ConnectionChanged(ConnectionState.CONNECTED), 0)
+    state.handle(GroupsChanged((ORDERS,)), 0)
+    assert state.handle(BrokerAvailabilityChanged(answering=True), 0) == [JoinMembership()]
+    assert state.handle(BrokerAvailabilityChanged(answering=False), 1) == [LeaveMembership()]
+
+    assert state.handle(MembershipJoined(7), 2) == [LeaveMembership()]
+
+    assert state.incarnation is None
+    state.handle(BrokerAvailabilityChanged(answering=True), 3)
+    assert JoinMembership() in count(state, (), SECOND_NS)
+
+
 def test_a_lost_session_is_noticed_by_the_own_timer(state: CoordinatorState) -> None:
     """Without a server kazoo stays SUSPENDED for ever; after the session timeout that counts as LOST."""
     activate(state)

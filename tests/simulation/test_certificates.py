@@ -67,6 +67,18 @@ def test_who_does_not_count_ceilings_breaks_one(monkeypatch: pytest.MonkeyPatch)
         run_many("S14", Parameters(), seeds=3)
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_process_that_begins_in_place_of_a_named_one_is_stated_beside_the_sum(seed: int) -> None:
+    """It knows no members yet, so its reserve is larger than that of the idle one that was killed."""
+    stage = Stage(Parameters(seed=seed), seconds=22)
+    stage.start([*stage.all_of_it()[1:], None])
+    stage.at(20, partial(stage.world.restart, stage.names[-1], SECOND_NS // 10))
+
+    stage.world.run()
+
+    assert stage.world.watch.said > 100
+
+
 def lowered_while_one_pauses() -> Stage:
     """The limit goes down to a tenth while the busy broker stands still with nearly all of it."""
     stage = Stage(Parameters(brokers=2), seconds=25)

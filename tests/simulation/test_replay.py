@@ -109,3 +109,19 @@ def test_what_passed_before_a_limit_was_lowered_exceeds_nothing() -> None:
 
     assert recorded(told)[MESSAGES].peak_overshoot == 0
     assert recorded(exceeded)[MESSAGES].peak_overshoot == pytest.approx(0.6)
+
+
+def test_seconds_without_a_limit_are_in_no_figure() -> None:
+    """Half of the story had only a limit of bytes: what passed then says nothing of the messages."""
+    free = ResourceGroup("orders", Rates(publish_bytes=10**9))
+    limited = ResourceGroup("orders", Rates(publish_messages=500, publish_bytes=10**9))
+    only = BrokerStory([800] * 10 + [400] * 10, [800] * 10 + [400] * 10, [80_000] * 20)
+    for definitions in ([(0, free), (10, limited)], [(0, limited), (10, free)]):
+        told = ReplayInput(MonitoringClass.PUBLISH, definitions, {"a": only})
+        early = definitions[0][1] is limited
+        passed, wanted = (500, 800) if early else (400, 400)
+
+        figures = replay(told)[MESSAGES]
+        assert figures.admitted == pytest.approx(passed, rel=0.02)
+        assert figures.scarce == recorded(told)[MESSAGES].scarce == (wanted > 500)
+        assert recorded(told)[MESSAGES].admitted == wanted

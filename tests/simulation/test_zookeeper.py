@@ -132,6 +132,26 @@ def test_without_a_quorum_no_session_ends(ensemble: Ensemble) -> None:
     assert ensemble.states("a") == ["CONNECTED", "SUSPENDED", "CONNECTED"]
 
 
+def test_who_is_cut_off_stays_so_when_there_is_a_quorum_again(ensemble: Ensemble) -> None:
+    """It may have been cut off before or meanwhile; its session ends by its whole timeout."""
+    before, meanwhile = ensemble.open("c"), ensemble.open("d")
+    ensemble.zookeeper.cut(before)
+    ensemble.zookeeper.lose_quorum()
+    ensemble.zookeeper.cut(meanwhile)
+    ensemble.wait(10.0)
+    ensemble.zookeeper.regain_quorum()
+    ensemble.wait(3.9)
+    assert ensemble.members() == ["a", "b", "c", "d"]
+    ensemble.wait(0.2)
+    assert ensemble.members() == ["a", "b"]
+
+    for session in before, meanwhile:
+        ensemble.zookeeper.restore(session)
+
+    assert ensemble.states("c") == ["CONNECTED", "SUSPENDED", "LOST", "CONNECTED"]
+    assert ensemble.states("d") == ["CONNECTED", "SUSPENDED", "LOST", "CONNECTED"]
+
+
 def test_an_old_session_does_not_take_a_new_registration_with_it(ensemble: Ensemble) -> None:
     """A broker that restarts at once stays a member when the session of its former life ends."""
     former = ensemble.open("c")

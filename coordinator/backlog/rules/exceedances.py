@@ -1,7 +1,8 @@
 """Past exceedances of quotas, with begin, end and peak: a bounded memory.
 
-An exceedance lasts from the first check that sees it to the first that sees it over. Topics are
-remembered beyond their unloading, so a topic that comes back has its history.
+An exceedance lasts from the first check that sees it to the first that sees it over; a check that cannot
+tell ends none. Topics are remembered beyond their unloading, so a topic that comes back has its
+history.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from coordinator.backlog.rules.namespaces import NamespaceCounts, namespace_of
 from coordinator.backlog.rules.views import BacklogView, Exceedance
 
 HISTORY: Final = 20
-"""Exceedances remembered of a topic; older ones are forgotten."""
+"""Exceedances remembered of a topic; of more, the oldest that is over is forgotten."""
 
 HISTORIES: Final = 10_000
 """Topics whose exceedances are remembered; one more replaces the topic with the oldest."""
@@ -39,17 +40,19 @@ class Exceedances:
         for quota_type in QuotaType:
             if view.exceeds(quota_type):
                 self._carry_on(view, quota_type, now_ms)
-            else:
+            elif view.is_told(quota_type):
                 self._close(view.topic, quota_type, now_ms)
 
     def _carry_on(self, view: BacklogView, quota_type: QuotaType, now_ms: int) -> None:
         value, limit = int(view.value_of(quota_type)), view.limit_of(quota_type) or 0
-        history = self._histories.setdefault(view.topic, deque(maxlen=HISTORY))
+        history = self._histories.setdefault(view.topic, deque())
         self._histories.move_to_end(view.topic)
         if len(self._histories) > HISTORIES:
             self._histories.popitem(last=False)
         place = _lasting(history, quota_type)
         if place is None:
+            if len(history) >= HISTORY:
+                del history[_first_over(history)]
             history.append(Exceedance(quota_type, limit, now_ms, None, value))
             self.begun.add(namespace_of(view.topic) or "", quota_type)
         else:
@@ -69,3 +72,8 @@ def _lasting(history: deque[Exceedance], quota_type: QuotaType) -> int | None:
         if exceedance.quota_type is quota_type and exceedance.ended_at_ms is None:
             return place
     return None
+
+
+def _first_over(history: deque[Exceedance]) -> int:
+    """Return the index of the oldest exceedance that is over; of each type, all but one are."""
+    return next(place for place, each in enumerate(history) if each.ended_at_ms is not None)

@@ -152,14 +152,19 @@ class BacklogGuard:
             wanted = (
                 EnforcementAction.HOLD if policy is QuotaPolicy.HOLD else EnforcementAction.REFUSE
             )
+        goes_on = (
+            held is not None
+            and held.deed is wanted
+            and held.dry_run is self._is_dry_run(view.topic)
+        )
         actions: list[Action] = []
-        if held is not None and held.deed is not wanted:
+        if held is not None and not goes_on:
             actions.append(self._release(view.topic, now_ms))
         if exceeded is None:
             return actions
         if policy is QuotaPolicy.EVICT:
             actions.append(self._action(view, EnforcementAction.EVICT, exceeded, now_ms))
-        elif wanted is not None and (held is None or held.deed is not wanted):
+        elif wanted is not None and not goes_on:
             block = self._action(view, wanted, exceeded, now_ms)
             self._blocked[view.topic] = block
             actions.append(block)
@@ -177,9 +182,12 @@ class BacklogGuard:
             quota_type=kind,
             limit=view.limit_of(kind) or 0,
             value=int(view.value_of(kind)),
-            dry_run=self.wants(view.topic) is not Enforcement.ENFORCE,
+            dry_run=self._is_dry_run(view.topic),
             at_ms=now_ms,
         )
+
+    def _is_dry_run(self, topic: str) -> bool:
+        return self.wants(topic) is not Enforcement.ENFORCE
 
 
 def evicted_target(limit: int) -> int:

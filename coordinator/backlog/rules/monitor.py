@@ -305,8 +305,8 @@ class BacklogMonitor:
         return self._ask_quota(row, now_ms) if row.in_force.quota is None else []
 
     def _ask_quota(self, row: TopicRow, now_ms: int) -> list[Question]:
-        """Ask for a quota unless its answer is recent."""
-        if now_ms - row.in_force.asked_ms < self._quota_ttl_ms:
+        """Ask for a quota unless its answer is recent; a clock that was set back makes none recent."""
+        if 0 <= now_ms - row.in_force.asked_ms < self._quota_ttl_ms:
             return []
         row.in_force.asked_ms = now_ms
         return [AskQuota(row.in_force.topic)]

@@ -109,14 +109,23 @@ class BacklogView:
         return (self.quota or NO_QUOTA).limit_of(quota_type)
 
     def used(self, quota_type: QuotaType) -> float:
-        """Return the used part of a quota, more than 1 beyond it; 0 without a quota."""
+        """Return the used part of a quota, more than 1 beyond it; 0 without a quota.
+
+        A quota of nothing counts as one of one byte or second, so that a topic beyond it is far beyond.
+        """
         limit = self.limit_of(quota_type)
-        return self.value_of(quota_type) / limit if limit else 0.0
+        return 0.0 if limit is None else self.value_of(quota_type) / max(1, limit)
 
     @property
     def fullest(self) -> QuotaType:
         """Return the quota with the higher use; of equal ones the size."""
         return max(QuotaType, key=self.used)
+
+    def is_told(self, quota_type: QuotaType) -> bool:
+        """Return whether the last check could tell whether a quota is exceeded."""
+        has_age = self.age_s is not None or self.subscription is None
+        measured = quota_type is QuotaType.SIZE or has_age
+        return not self.problem or (self.quota is not None and measured)
 
     def exceeds(self, quota_type: QuotaType) -> bool:
         """Return whether a quota is exceeded, as in Pulsar: a size from the limit on, an age beyond."""

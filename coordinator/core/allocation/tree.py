@@ -51,6 +51,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from coordinator.core.allocation.laws import Claim, apportion, max_min
+from coordinator.core.allocation.laws.claims import RATIO_BITS
 
 Pair = tuple[int, int]
 """A number of messages and one of bytes."""
@@ -63,7 +64,6 @@ MAX_DEPTH: Final = 8
 
 _BOTH: Final = (0, 1)
 _ONE: Final = 1 << 64
-_RATIO_BITS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ def _raise_level(
         return left[unit] * scale[unit]
 
     for name in sorted(
-        needs, key=lambda name: ((shares[name] << _RATIO_BITS) // weights[name], name)
+        needs, key=lambda name: ((shares[name] << RATIO_BITS) // weights[name], name)
     ):
         one = weights[name] * _ONE
         if any(shares[name] * opened[unit] > rest(unit) * one for unit in _BOTH):

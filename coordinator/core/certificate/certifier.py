@@ -21,6 +21,7 @@ from coordinator.core.handling import burst_ns_of
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
+    Account,
     Dimension,
     LimitKey,
     Member,
@@ -105,11 +106,12 @@ class Certifier:
         self._words: dict[str, _Word] = {}
         self._departed: dict[str, _Departed] = {}
         self._overflowed = False
-        #: Members that sent a farewell.
-        self._released: set[str] = set()
+        #: Members that sent a farewell; a later registration of the same broker has sent none.
+        self._released: set[Account] = set()
         self._members: dict[str, Member] = {}
         self._groups: Mapping[str, ResourceGroup] = {}
-        #: Older definitions that a broker may still use.
+        #: Older definitions that a broker may still use; of those with the same policies, one that allows
+        #: as much as any of them.
         self._superseded: dict[str, tuple[ResourceGroup, ...]] = {}
         self._counted_ns = 0
         #: When all events that waited while this process stood still have certainly been handled.
@@ -118,7 +120,7 @@ class Certifier:
     def take(self, report: UsageReport) -> None:
         """Take in an accepted report."""
         if report.leaving:
-            self._released.add(report.broker)
+            self._released.add(Account(report.broker, report.incarnation))
         member = self._members.get(report.broker)
         if member is not None and report.incarnation >= member.incarnation:
             self._departed.pop(report.broker, None)
@@ -140,11 +142,9 @@ class Certifier:
     ) -> None:
         """Take over the definitions; the old ones count too until all members have confirmed the new."""
         self._groups = after
-        for name in redefined(before, after):
-            if name in before:
-                self._superseded[name] = (*self._superseded.get(name, ()), before[name])
-        for name in before.keys() - after.keys():
-            self._superseded.pop(name, None)
+        for name in redefined(after, before):  # of a group that is gone as well: it may come back
+            older = self._superseded.get(name, ())
+            self._superseded[name] = _with_one_more(older, before[name])
 
     def set_members(
         self,
@@ -156,14 +156,15 @@ class Certifier:
     ) -> None:
         """Take over the membership; call this before the usage map forgets departed members."""
         for broker in self._members.keys() - members.keys() - {self._settings.broker}:
-            if broker not in self._released:
+            account = Account(broker, self._members[broker].incarnation)
+            if account not in self._released:
                 self._remember(broker, usage, groups, limits, now_ns)
         self._words = {
             broker: word
             for broker, word in self._words.items()
             if broker in members and word.incarnation >= members[broker].incarnation
         }
-        self._released &= members.keys()
+        self._released &= {Account(each.broker, each.incarnation) for each in members.values()}
         self._members = dict(members)
 
     def close_round(self, agreement: Agreement) -> None:
@@ -190,6 +191,8 @@ class Certifier:
         """
         if is_observed(group):
             return self._nothing(group, dimension, "it is observed: nothing is held back")
+        if any(map(is_observed, self._definitions(group))):
+            return self._nothing(group, dimension, "a broker may still only observe it")
         booked = self._by_the_books(group, dimension, facts)
         if booked is not None:
             return booked
@@ -464,3 +467,25 @@ def _highest(definitions: Collection[ResourceGroup], dimension: Dimension) -> in
     limits = [group.limits_rounded_up.of(dimension) for group in definitions]
     known = [limit for limit in limits if limit is not None]
     return max(known) if known and len(known) == len(limits) else None
+
+
+def _with_one_more(
+    older: tuple[ResourceGroup, ...], group: ResourceGroup
+) -> tuple[ResourceGroup, ...]:
+    """Return older definitions with one more; of those with the same policies, the most of all.
+
+    Thereby they stay few, however often a group changes while a member goes by one of them.
+    """
+    same = [group, *(each for each in older if _policies(each) == _policies(group))]
+    most = replace(
+        group,
+        limits=Rates.from_mapping({each: _highest(same, each) for each in Dimension}),
+        fractions=(),
+        entitled=Rates.from_mapping({each: _base(same, each) for each in Dimension}),
+        burst_seconds=max(each.burst_seconds for each in same),
+    )
+    return (*(each for each in older if _policies(each) != _policies(group)), most)
+
+
+def _policies(group: ResourceGroup) -> tuple[str, str, str]:
+    return group.overshoot_policy, group.partition_policy, group.enforcement

@@ -35,13 +35,14 @@ the time of a report a broker that sees other participants may have less than on
 
 Assumptions: this sidecar is connected to ZooKeeper and has read its state; a report is late by less than
 half of ``hold``; no broker lies. While this sidecar is cut off, is no member or has just stood still, it
-certifies only what follows from the books. Two amounts are not in the sum but stated beside it. A broker
-that registered a moment ago and is not seen here yet holds at most its arrival reserve (under ``eager``
-C). Each bucket lets ``burst`` of its rate through at once (core/handling.py), or one message if that is
-larger, so the traffic admitted in any T seconds is at most T times the sum, plus the bursts. A broker
-that was cut off before this sidecar started is unknown. When members leave, brokers that see it first
-hold reserves of fewer members: for the milliseconds until this sidecar sees it, too, that may be a unit
-per second and broker more than is stated.
+certifies only what follows from the books. Two amounts are not in the sum but stated beside it. A process
+that has just begun, and is not seen here as a member yet, holds at most its arrival reserve (under
+``eager`` C), even where its former one is in the sum. Each bucket lets ``burst`` of its rate through at
+once (core/handling.py), or one message if that is larger, so the traffic admitted in any T seconds is at
+most T times the sum, plus the bursts. A broker that was cut off before this sidecar started is unknown;
+one that was cut off before a limit was set does not know it, and is not in its sum. When members leave,
+brokers that see it first hold reserves of fewer members: for the milliseconds until this sidecar sees it,
+too, that may be a unit per second and broker more than is stated.
 
 Every sidecar's certificate is true, so the lowest of all is.
 """
@@ -50,6 +51,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from coordinator.core.model import Dimension
 
@@ -65,6 +67,10 @@ class Basis(Enum):
     BUS_SILENT = "does not hear all others"
     UNBOUND = "raises itself without a word"
     DEPARTED = "left without a word"
+
+
+SURE: Final = (Basis.OWN, Basis.ANNOUNCED, Basis.RESERVE)
+"""Reasons that need no remark: the limit that such a broker counts with is the one that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,6 @@ class Certificate:
         unsure = [
             f"{holder.broker} {holder.basis.value}"
             for holder in self.holders
-            if holder.basis not in (Basis.OWN, Basis.ANNOUNCED, Basis.RESERVE)
+            if holder.basis not in SURE
         ]
         return f"{certain}: {', '.join(unsure)}." if unsure else f"{certain}."

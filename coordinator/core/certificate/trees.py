@@ -7,12 +7,9 @@ lowering in another are under way, since announced ceilings count in full.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from coordinator.core.certificate.statement import Basis, Certificate, Holder
+from coordinator.core.certificate.statement import SURE, Certificate, Holder
 from coordinator.core.model import Dimension, ResourceGroup
-
-_SURE: Final = (Basis.OWN, Basis.ANNOUNCED, Basis.RESERVE)
 
 
 def certificate_of_all(
@@ -34,7 +31,7 @@ def certificate_of_all(
     holders: dict[str, Holder] = {}
     for each in (holder for leaf in leaves for holder in leaf.holders):
         known = holders.get(each.broker, Holder(each.broker, 0, each.basis))
-        basis = each.basis if known.basis in _SURE else known.basis
+        basis = each.basis if known.basis in SURE else known.basis
         holders[each.broker] = Holder(each.broker, known.most + each.most, basis)
     return Certificate(
         group.name,

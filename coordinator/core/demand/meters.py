@@ -308,7 +308,8 @@ class Meters:
             little = (_little_of(whole[0], members), _little_of(whole[1], members))
             meter.close_round(elapsed_ns, in_force, little)
             idle = meter.messages.is_idle() and meter.bytes.is_idle()
-            if idle and not meter.participants and not meter.farewells:
+            # No report lists a group that is not defined, so it is owed no farewell.
+            if idle and not meter.participants and not (group and meter.farewells):
                 del self._meters[key]
 
     def forget(self, group: str) -> None:

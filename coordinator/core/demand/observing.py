@@ -13,14 +13,15 @@ admits it. Of the messages that the enforced limit holds, only their waiting is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.core.handling import burst_ns_of
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
-    Rates,
+    AnyRates,
+    Rate,
     ResourceGroup,
     TrafficKey,
     Unit,
@@ -64,7 +65,7 @@ class Observer:
         self._observing: frozenset[str] = frozenset()
         self._excess: dict[TrafficKey, Excess] = {}
         #: Saved tokens, in billionths.
-        self._saved: dict[tuple[TrafficKey, Unit], int] = {}
+        self._saved: dict[tuple[TrafficKey, Unit], Rate] = {}
 
     def set_groups(self, groups: Collection[ResourceGroup]) -> None:
         """Take over the definitions."""
@@ -105,13 +106,21 @@ class Observer:
             for name in self.counting(each.group)
         ]
 
-    def count(self, traffic: Traffic, limits: Rates, elapsed_ns: int) -> None:
-        """Compare the traffic of a period with the local limits of its group, if it is observed."""
+    def count(
+        self, traffic: Traffic, limits_of: Callable[[str], AnyRates], elapsed_ns: int
+    ) -> None:
+        """Compare the traffic of a period with the local limits of its group, if it is observed.
+
+        Args:
+            traffic: of one group and class.
+            limits_of: returns the local limits of a group, with their fractions.
+            elapsed_ns: the length of the period.
+        """
         if traffic.group not in self._observed:
             return
         key = (traffic.group, traffic.monitoring_class)
         excess = self._excess.setdefault(key, Excess())
-        exceeded = False
+        limits, exceeded = limits_of(traffic.group), False
         for dimension in DIMENSIONS_OF[traffic.monitoring_class]:
             rate, unit = limits.of(dimension), dimension.unit
             if rate is None:
@@ -124,7 +133,7 @@ class Observer:
         if exceeded:
             excess.time_ns += elapsed_ns
 
-    def _exceed(self, of: tuple[TrafficKey, Unit], passed: int, rate: int, elapsed_ns: int) -> int:
+    def _exceed(self, of: tuple[TrafficKey, Unit], passed: int, rate: Rate, elapsed_ns: int) -> int:
         tokens = self._saved.get(of, 0) + rate * elapsed_ns
         beyond = max(0, passed - tokens // NANOS_PER_SECOND)
         rest = tokens - (passed - beyond) * NANOS_PER_SECOND

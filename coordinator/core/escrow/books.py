@@ -98,6 +98,16 @@ def in_dimension(dimension: Dimension, parts: int) -> Parts:
     return (amounts[0], amounts[1], amounts[2], amounts[3])
 
 
+def bounded(parts: Parts) -> Parts:
+    """Return an amount as far as one account can hold it: from nothing to TOTAL in each dimension."""
+    return (
+        min(max(parts[0], 0), TOTAL),
+        min(max(parts[1], 0), TOTAL),
+        min(max(parts[2], 0), TOTAL),
+        min(max(parts[3], 0), TOTAL),
+    )
+
+
 def of_dimension(dimension: Dimension, parts: Parts) -> int:
     """Return the parts of an amount in one dimension."""
     return parts[_INDEX[dimension]]
@@ -147,10 +157,6 @@ def transfers(
     return {name: parts for name, parts in apportion(given, needs).items() if parts > 0}
 
 
-def _bounded(parts: int) -> int:
-    return min(max(parts, 0), TOTAL)
-
-
 class Books:
     """The books of one account on one group. See the module's head."""
 
@@ -164,8 +170,7 @@ class Books:
 
     def holding(self) -> Parts:
         """Return the parts that the account may use; at most TOTAL, whatever others claim to give."""
-        held = self._booked()
-        return (_bounded(held[0]), _bounded(held[1]), _bounded(held[2]), _bounded(held[3]))
+        return bounded(self._booked())
 
     def _booked(self) -> Parts:
         base = self.record.bases.get(self.account, NOTHING)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.allocation.forest import Forest
-from coordinator.core.escrow.books import NOTHING, Books, BooksBroken, add, claim
+from coordinator.core.escrow.books import NOTHING, Books, BooksBroken, add, bounded, claim
 from coordinator.core.escrow.bootstrap import first_record
 from coordinator.core.invariants import holds
 from coordinator.core.model import (
@@ -136,7 +136,7 @@ class Escrow:
                 del kept.heard[account]
 
     def take(self, report: UsageReport, now_ns: int) -> list[str]:
-        """Take in the statements of a report; return the groups that they changed."""
+        """Take in the statements of a report; return the groups that they are about."""
         sender = Account(report.broker, report.incarnation)
         if self._account is None or sender == self._account or sender not in self._living:
             return []
@@ -177,14 +177,18 @@ class Escrow:
         return followers | {self._settings.broker}
 
     def holdings(self, group: str) -> dict[str, Parts]:
-        """Return the holding that each member has stated, plus the grants to it since."""
+        """Return the holding that each member has stated, plus the grants to it since.
+
+        A member that states more than there is counts with all there is: it would otherwise seem to have
+        all of the surplus, and no other would give any of its own.
+        """
         kept = self._kept[group]
         known = {self._settings.broker: kept.books.holding()}
         for account, heard in kept.heard.items():
             still = self._round - heard.given_round <= 1
             given = heard.given if still else NOTHING
             if account not in kept.books.closed:
-                known[account.broker] = add(heard.statement.holding, given)
+                known[account.broker] = bounded(add(heard.statement.holding, given))
         return known
 
     def give(self, group: str, broker: str, parts: Parts) -> None:

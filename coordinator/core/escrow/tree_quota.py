@@ -77,19 +77,18 @@ class TreeQuotas:
         #: The latest quota of every root and dimension, per second.
         self.rates: dict[LimitKey, int] = {}
 
-    def forget(self, root: str) -> None:
-        """Forget a deleted group."""
-        for dimension in Dimension:
-            self.rates.pop((root, dimension), None)
+    def keep(self, roots: Collection[str]) -> None:
+        """Forget the quotas of all but these roots: they are gone, or not strict any more."""
+        self.rates = {place: rate for place, rate in self.rates.items() if place[0] in roots}
 
     def share(self, root: str, facts: TreeFacts) -> dict[LimitKey, int]:
         """Give what is above the target of a root; return the most that each leaf may have here."""
         shares: dict[LimitKey, int] = {}
         leaves = facts.forest.leaves_of[root]
-        self.forget(root)
         for dimension in Dimension:
             limit = facts.groups[root].limits.of(dimension)
             if limit is None:
+                self.rates.pop((root, dimension), None)
                 continue
             wants = {leaf: facts.in_force.get(leaf, Rates()).of(dimension) or 0 for leaf in leaves}
             quota = self._quotas.read(

@@ -105,11 +105,10 @@ class WindowBucket:
     def _turn(self, now_ns: int) -> None:
         window = (now_ns - self._origin_ns) // WINDOW_NS
         if window > self._window:
-            # Of a rate that is no whole number the fraction that is left goes on into the next window.
-            left = self._tokens if self._tokens < 0 else self._tokens % 1
-            self._tokens = min(
-                self._rate + max(0, left), left + (window - self._window) * self._rate
-            )
+            # Debt goes on into the next window, and of a rate that is no whole number the fraction that
+            # is left; the windows between two looks count as if each had been looked at.
+            left = self._tokens + (window - self._window - 1) * self._rate
+            self._tokens = self._rate + (left if left < 0 else left % 1)
             self._window = window
 
 

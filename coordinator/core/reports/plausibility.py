@@ -12,6 +12,8 @@ use above its limit    gets its fair share under max-min, which ignores use; und
 no use                 gets less itself
 holds more than its    keeps the others from raising themselves for CAPPED_AT rounds; from then on it
 target                 counts with at most an equal part
+grants more than it    under ``strict`` each receiver holds up to all of the limit: grants are believed
+has
 has heard no report    delays each raise of the others by ``hold`` (transfer/raise_protocol.py)
 endless reports        causes the work of twice as many reports as a sidecar sends; the others are dropped
 reports after its      none: its incarnation is over, they are dropped
@@ -32,8 +34,7 @@ The cap is the judgement of this sidecar alone, as it depends on when reports ar
 enters a split, which must be equal everywhere: it decides only how far an announced limit keeps this
 broker from raising itself (decider.py). If a broker is judged wrongly and does hold more than an equal
 part, the sum of the limits is larger by that excess; the certificate shows it meanwhile. Under ``strict``
-no broker depends on the announcement of another: a false statement of the books moves no more than its
-sender can give.
+no limit depends on an announcement, and a false statement of a holding does no more than delay transfers.
 
 Weights are believed: under ``weights: topics`` a broker that claims more topics than it has gets their
 part.
@@ -74,7 +75,7 @@ class _Flow:
     incarnation: int
     left_ns: int
     as_of_ns: int
-    #: The newest report; older ones are copies and cost nothing.
+    #: The newest report that was let through; older ones are copies and cost nothing.
     sequence: int = 0
     #: Whether it does not hear all other members.
     bus_silent: bool = False
@@ -116,7 +117,6 @@ class Plausibility:
             self._flows[report.broker] = flow
         elif report.incarnation < flow.incarnation or report.sequence <= flow.sequence:
             return None  # and has names for these
-        flow.sequence, flow.bus_silent = report.sequence, report.bus_silent
         flow.left_ns = min(_PATIENCE_NS, flow.left_ns + now_ns - flow.as_of_ns)
         flow.as_of_ns = now_ns
         cost_ns = self._settings.urgent_gap_ns // 2
@@ -125,7 +125,9 @@ class Plausibility:
         flow.left_ns -= cost_ns
         if flow.gone:
             return Verdict.FAREWELL
-        flow.gone = report.leaving
+        # A report that was dropped is none of these: its copies are looked at as it was.
+        flow.sequence = report.sequence
+        flow.bus_silent, flow.gone = report.bus_silent, report.leaving
         return None
 
     def set_members(self, members: AbstractSet[str]) -> None:

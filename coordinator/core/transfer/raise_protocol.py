@@ -104,6 +104,10 @@ class Raises:
         for raise_ in self._raises.values():
             raise_.steps.clear()
 
+    def set_members(self, members: Collection[str]) -> None:
+        """Forget the answers of brokers that left; back again, one has answered nothing."""
+        self._answers = {peer: it for peer, it in self._answers.items() if peer in members}
+
     def groups(self) -> set[str]:
         """Return the groups with a pending raise."""
         return {group for group, _ in self._raises}

@@ -224,5 +224,5 @@ class NamespaceAccount:
         return Rate(max(0, risen.messages) / span_s, max(0, risen.bytes) / span_s)
 
     def is_idle(self) -> bool:
-        """Return whether neither broker nor gate counted anything in the readings that are kept."""
+        """Return whether the gate passed nothing at the last reading, and nothing rose in those kept."""
         return not self._passed and len({reading.risen for reading in self._readings}) <= 1

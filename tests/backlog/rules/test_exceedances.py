@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.backlog.rules.exceedances import HISTORIES, HISTORY, Exceedances
 from coordinator.backlog.rules.model import BacklogQuota, QuotaType
-from tests.backlog.rules.world import START_MS, World
+from tests.backlog.rules.world import START_MS, TOPIC, World
 
 
 @pytest.fixture
@@ -80,3 +80,41 @@ def test_a_bounded_number_of_topics_has_a_history(world: World) -> None:
 
     assert exceedances.of("topic-1") == ()
     assert [len(exceedances.of(topic)) for topic in ("topic-0", "topic-2", "another")] == [1, 1, 1]
+
+
+def test_an_exceedance_that_lasts_is_not_forgotten_for_shorter_ones(world: World) -> None:
+    """Its end is still to come, and it has begun only once."""
+    world.topic.quota = BacklogQuota(size_bytes=1, age_s=5)
+    world.publish()
+    world.pass_s(10)
+    world.check()
+    old, exceedances = world.view(), Exceedances()
+    young = replace(old, age_s=0.0)
+    for now_ms in range(2 * HISTORY + 2):
+        exceedances.note(old if now_ms % 2 else young, now_ms)
+
+    history = exceedances.of(TOPIC)
+    assert len(history) == HISTORY
+    assert [
+        (each.began_at_ms, each.ended_at_ms)
+        for each in history
+        if each.quota_type is QuotaType.SIZE
+    ] == [(0, None)]
+    assert exceedances.begun["shop/orders", QuotaType.SIZE] == 1
+
+
+def test_a_check_that_cannot_tell_ends_no_exceedance(world: World) -> None:
+    """The broker did not say how old the oldest message is; without a backlog there is none."""
+    world.topic.quota = BacklogQuota(age_s=5)
+    world.publish()
+    world.pass_s(10)
+    world.check()
+    seen, exceedances = world.view(), Exceedances()
+    exceedances.note(seen, 1)
+    exceedances.note(replace(seen, age_s=None, problem="503"), 2)
+    exceedances.note(replace(seen, quota=None, problem="503"), 3)
+    assert [each.ended_at_ms for each in exceedances.of(TOPIC)] == [None]
+
+    exceedances.note(replace(seen, age_s=None, subscription=None, problem="503"), 4)
+
+    assert [each.ended_at_ms for each in exceedances.of(TOPIC)] == [4]

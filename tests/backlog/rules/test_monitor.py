@@ -301,6 +301,17 @@ def test_a_quota_is_believed_for_a_time(world: World) -> None:
     assert quota.age_s == 100
 
 
+def test_a_quota_is_asked_for_again_when_the_clock_was_set_back(world: World) -> None:
+    """It cannot tell how old the last answer is."""
+    world.topic.acknowledged = {"a": 0}
+    world.topic.quota = BacklogQuota(age_s=5)
+    world.publish()
+    world.check()
+    world.pass_s(-3_600)
+    world.check()
+    assert world.asked["AskQuota"] == 2
+
+
 @pytest.mark.parametrize("places", [0, 1, PLACES_PER_CHECK])
 def test_the_partitions_of_a_topic_have_one_quota(
     world: World, places: int, monkeypatch: pytest.MonkeyPatch
@@ -395,6 +406,16 @@ def test_an_empty_backlog_exceeds_no_quota(world: World) -> None:
     world.topic.acknowledged = {"a": 1}
     world.check()
     assert world.view().exceeded is None
+
+
+def test_a_backlog_beyond_a_quota_of_nothing_uses_more_than_all_of_it(world: World) -> None:
+    """It stands before those of other topics that are within theirs."""
+    world.topic.acknowledged = {"a": 0}
+    world.topic.quota = BacklogQuota(size_bytes=0, age_s=100)
+    world.publish(10)
+    world.pass_s(50)
+    world.check()
+    assert (world.view().fullest, world.view().used(QuotaType.SIZE)) == (QuotaType.SIZE, 10 * 1024)
 
 
 def test_a_backlog_that_grows_steadily_says_when_it_reaches_its_quota(world: World) -> None:

@@ -198,6 +198,28 @@ async def test_namespaces_can_be_changed_while_it_runs() -> None:
     assert world.gate.blocks == {}
 
 
+async def test_a_dry_run_that_becomes_serious_holds_what_it_only_recorded_and_back() -> None:
+    """The configuration is read again while the quota is exceeded all the time."""
+    world = await exceeding(QuotaPolicy.HOLD, DRY)
+    await world.enforcement.look()
+    assert world.gate.blocks == {}
+    world.enforcement.guard.namespaces = ENFORCED
+    for _ in range(2):
+        await world.enforcement.look()
+        assert world.gate.blocks.keys() == {TOPIC}
+    world.enforcement.guard.namespaces = DRY
+    await world.enforcement.look()
+    assert world.gate.blocks == {}
+
+    assert [(action.deed, action.dry_run) for action in world.enforcement.guard.actions] == [
+        (EnforcementAction.HOLD, True),
+        (EnforcementAction.RELEASE, True),
+        (EnforcementAction.HOLD, False),
+        (EnforcementAction.RELEASE, False),
+        (EnforcementAction.HOLD, True),
+    ]
+
+
 async def test_what_is_held_is_looked_at_first_when_there_are_too_many_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -18,9 +18,11 @@ from coordinator.core.events import (
     ConnectionChanged,
     ConnectionState,
     DrainRequested,
+    GroupsChanged,
+    MembersChanged,
     UsageReportReceived,
 )
-from coordinator.core.model import GroupUsage, MonitoringClass, Rate, Usage
+from coordinator.core.model import GroupUsage, Member, MonitoringClass, Rate, Rates, Usage
 from coordinator.core.usage.columns import entries_in_columns
 from coordinator.insight.model import explain
 from tests.core.cluster import GROUP, SECOND_NS, Cluster
@@ -189,6 +191,18 @@ def test_who_said_farewell_holds_nothing(cluster: Cluster) -> None:
     assert certificate(cluster).most == LIMIT
 
 
+def test_the_farewell_of_one_registration_is_not_that_of_the_next(cluster: Cluster) -> None:
+    """The next one took its place in one view of the membership, and left without a word."""
+    last = next(report for report in reversed(cluster.reports) if report.broker == "b3")
+    over = replace(last, sequence=last.sequence + 1, groups=(), leaving=True)
+    others = [each for each in cluster.states["b1"].members.values() if each.broker != "b3"]
+    cluster.send("b1", UsageReportReceived(over))
+    cluster.send("b1", MembersChanged((*others, Member("b3", last.incarnation + 1))))
+    cluster.send("b1", MembersChanged(tuple(others)))
+
+    assert basis_of(certificate(cluster), "b3") is Basis.DEPARTED
+
+
 def test_a_departed_broker_that_stops_when_cut_off_counts_for_its_session_only() -> None:
     """Under the partition policy ``stop`` it lets nothing through in the end."""
     cluster = Cluster(limit=LIMIT, partition_policy="stop")
@@ -214,6 +228,52 @@ def test_a_lower_limit_counts_when_all_have_shown_that_they_know_it(cluster: Clu
     cluster.run(3.0)
     found = certificate(cluster)
     assert (found.limit, found.most) == (1_500, 1_500)
+
+
+def test_a_group_that_was_deleted_and_made_anew_counts_as_a_changed_one(cluster: Cluster) -> None:
+    """Until all know the new one, one of them may still use the old limit."""
+    cluster.send("b1", GroupsChanged(()))
+    cluster.version += 1
+    cluster.limit = 1_500
+    cluster.tell_group("b1")
+
+    found = certificate(cluster)
+    assert [holder.most for holder in found.holders if holder.broker != "b1"] == [LIMIT, LIMIT]
+
+
+def test_of_many_changes_that_a_broker_has_not_shown_to_know_the_most_counts(
+    cluster: Cluster,
+) -> None:
+    """It may go by any of them; what is remembered of them does not grow with their number."""
+    for limit in (2_400, 2_000, 1_500):
+        cluster.version += 1
+        cluster.limit = limit
+        cluster.tell_group("b1")
+
+    found = certificate(cluster)
+    assert (found.limit, found.most) == (1_500, cluster.limit_of("b1") + 2_000)
+    (remembered,) = cluster.states["b1"].certifier._superseded[GROUP]
+    assert remembered.limits == Rates(publish_messages=LIMIT)
+
+
+def test_a_group_that_was_observed_is_certified_when_all_have_shown_that_they_enforce_it(
+    cluster: Cluster,
+) -> None:
+    """Until then a broker may hold nothing back."""
+    for enforcement, brokers in (("observe", ("b1", "b2", "b3")), ("enforce", ("b1",))):
+        cluster.run(3.0)
+        cluster.version += 1
+        cluster.enforcement = enforcement
+        for broker in brokers:
+            cluster.tell_group(broker)
+    found = certificate(cluster)
+    assert found.most is None
+    assert "may still only observe it" in found.sentence()
+
+    cluster.tell_group("b2")
+    cluster.tell_group("b3")
+    cluster.run(8.0)
+    assert certificate(cluster).most == LIMIT
 
 
 def test_who_is_cut_off_from_zookeeper_certifies_nothing(cluster: Cluster) -> None:

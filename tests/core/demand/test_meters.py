@@ -116,6 +116,17 @@ def test_few_messages_are_no_lack_of_demand_in_the_unit_whose_limit_is_large(uni
     assert meter.bytes.demand == (400 if unit is Unit.BYTES else 0)
 
 
+def test_of_a_group_that_is_gone_no_meter_is_kept() -> None:
+    """Its gate may count it once more after its deletion, and no report could tell its end."""
+    meters = Meters(CoreSettings("b1"))
+    for participants in (1, 0):
+        traffic = Traffic("gone", MonitoringClass.PUBLISH, participants=participants)
+        meters.count(traffic, NANOS_PER_SECOND, Rates(), jointly=False)
+        meters.close_round(NANOS_PER_SECOND, {}, {}, members=1)
+
+    assert list(meters) == []
+
+
 def demands(*rounds: tuple[int, int], limit: int | None = LIMIT) -> list[int | None]:
     """Return the demand after each round, given the messages that passed and those owed at its end."""
     found = Meter(CoreSettings("b1", headroom_permille=0))

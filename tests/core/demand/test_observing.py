@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from coordinator.core.demand.observing import OBSERVE, Observer
 from coordinator.core.events import GroupsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
-from coordinator.core.model import AnyRates, Dimension, MonitoringClass, Rates, ResourceGroup, Unit
+from coordinator.core.model import (
+    AnyRates,
+    Dimension,
+    MonitoringClass,
+    Rate,
+    Rates,
+    ResourceGroup,
+    Unit,
+    rates_of,
+)
 from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
 from coordinator.core.traffic import Traffic
 from coordinator.insight.model.explain import certificates, explain, group_view
 from tests.core.cluster import GROUP, SECOND_NS, STEP_NS, Cluster
@@ -21,11 +32,11 @@ MESSAGES = Dimension.PUBLISH_MESSAGES
 KEY = (GROUP, PUBLISH)
 
 
-def observer(limit: int = 1_000) -> tuple[Observer, Rates]:
+def observer(limit: Rate = 1_000) -> tuple[Observer, AnyRates]:
     """An observer of the group, and its local limits."""
     watching = Observer(CoreSettings(broker="b1"))
-    watching.set_groups([ResourceGroup(GROUP, Rates(publish_messages=limit), enforcement=OBSERVE)])
-    return watching, Rates(publish_messages=limit)
+    watching.set_groups([ResourceGroup(GROUP, Rates(), enforcement=OBSERVE)])
+    return watching, rates_of({MESSAGES: limit})
 
 
 def passed(messages: int) -> Traffic:
@@ -33,11 +44,11 @@ def passed(messages: int) -> Traffic:
     return Traffic(GROUP, PUBLISH, messages=messages, participants=1, topics=1)
 
 
-def excess_of(counts: list[int], limit: int = 1_000) -> int:
+def excess_of(counts: list[int], limit: Rate = 1_000) -> int:
     """Return the traffic that would have waited, of counts of 50 ms each."""
     watching, rates = observer(limit)
     for messages in counts:
-        watching.count(passed(messages), rates, STEP_NS)
+        watching.count(passed(messages), lambda _: rates, STEP_NS)
     return watching.excess(KEY).amounts[Unit.MESSAGES]
 
 
@@ -62,6 +73,28 @@ def test_a_limit_of_less_than_a_message_per_count_lets_its_messages_through() ->
     assert excess_of(([0] * 9 + [1]) * 60, limit=1) == 30
 
 
+def test_a_limit_with_a_fraction_lets_its_messages_through() -> None:
+    """Of one message a second, every other exceeds a limit of one in two seconds."""
+    assert excess_of(([0] * 39 + [1]) * 30, limit=Fraction(1, 2)) == 0
+    assert excess_of(([0] * 19 + [1]) * 60, limit=Fraction(1, 2)) == 30
+
+
+def excess_at(state: CoordinatorState) -> int:
+    """Return the messages of the group that would have waited at a sidecar."""
+    return state.observer.excess(KEY).amounts[Unit.MESSAGES]
+
+
+def test_a_broker_compares_with_its_exact_part_of_a_small_limit() -> None:
+    """Two thirds a second, and one saved up, let every other of a message a second pass."""
+    cluster = Cluster(limit=2, enforcement=OBSERVE)
+    cluster.settle(1, 1, 1, seconds=5)
+    before = [excess_at(state) for state in cluster.states.values()]
+    cluster.run(60)
+    after = [excess_at(state) for state in cluster.states.values()]
+
+    assert [last - first for first, last in zip(before, after, strict=True)] == [30, 30, 30]
+
+
 def test_the_excess_never_exceeds_what_passed_nor_spares_what_is_above_the_limit() -> None:
     """For random counts: between demand above the limit over all, and all that passed."""
     seed = random.SystemRandom().randrange(2**32)
@@ -77,8 +110,8 @@ def test_the_excess_never_exceeds_what_passed_nor_spares_what_is_above_the_limit
 def test_a_group_that_is_enforced_is_not_counted() -> None:
     """There its own throttling is."""
     watching, rates = observer()
-    watching.set_groups([ResourceGroup(GROUP, rates)])
-    watching.count(passed(1_000), rates, STEP_NS)
+    watching.set_groups([ResourceGroup(GROUP, Rates())])
+    watching.count(passed(1_000), lambda _: rates, STEP_NS)
 
     assert watching.excess(KEY).amounts[Unit.MESSAGES] == 0
 
@@ -183,7 +216,7 @@ def test_a_group_may_be_tried_on_the_traffic_of_another() -> None:
 def test_what_was_counted_of_a_group_that_is_gone_is_forgotten() -> None:
     """Its name may come to mean something else."""
     watching, rates = observer()
-    watching.count(passed(1_000), rates, STEP_NS)
+    watching.count(passed(1_000), lambda _: rates, STEP_NS)
     watching.set_groups([])
 
     assert watching.excess(KEY).amounts[Unit.MESSAGES] == 0

@@ -19,7 +19,7 @@ from coordinator.core.instructions import (
     RemoveEscrow,
     SetLocalLimits,
 )
-from coordinator.core.model import Rates
+from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from tests.core.cluster import GROUP, SECOND_NS, Cluster
 
@@ -143,6 +143,18 @@ def test_a_registration_that_was_replaced_is_inherited_from_after_the_fence(
     cluster.run(1.1)
 
     assert limits(cluster) == [1500, 1500]
+
+
+def test_a_fence_that_has_ended_needs_no_tick_any_more(cluster: WatchedCluster) -> None:
+    """At its end the record is due; a core that has decided then waits for nothing."""
+    cluster.settle(5000, 5000)
+    cluster.kill("b2")
+    cluster.start("b2", demand=5000)
+    escrow = cluster.states["b1"].escrow
+    (fence_ns,) = escrow.fences_ns(cluster.now_ns)
+
+    assert list(escrow.fences_ns(fence_ns - 1)) == [fence_ns]
+    assert list(escrow.fences_ns(fence_ns)) == []
 
 
 def test_a_sidecar_lowers_itself_before_it_says_farewell(cluster: WatchedCluster) -> None:
@@ -280,3 +292,17 @@ def test_lost_reports_delay_a_settlement_and_nothing_else(loss: float, rounds: i
         saturated = [cluster.limit_of(broker) for broker in ("b1", "b2", "b4", "b5")]
         assert max(saturated) - min(saturated) <= 30
         assert sum(limits(cluster)) >= 2970
+
+
+def test_a_strict_group_whose_last_child_is_deleted_goes_on_by_its_own_books(
+    cluster: WatchedCluster,
+) -> None:
+    """Nothing is left of the quota that its children shared at this broker."""
+    cluster.settle(5000)
+    alone = cluster.group()
+    cluster.send("b1", GroupsChanged((alone, ResourceGroup("child", Rates(), parent=GROUP))))
+    assert cluster.states["b1"].decider.tree_quotas.rates
+    cluster.send("b1", GroupsChanged((alone,)))
+
+    assert limits(cluster) == [3000]
+    assert not cluster.states["b1"].decider.tree_quotas.rates

@@ -10,7 +10,7 @@ import pytest
 from coordinator.core.limiting.token_bucket import TokenBucket
 from coordinator.core.limiting.tokens import Tokens
 from coordinator.core.limiting.windows import CHECK_NS, SoftWindow, WindowBucket
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Rate
 
 MS = 1_000_000
 
@@ -43,6 +43,20 @@ def test_windows_of_a_fraction_add_up_to_it(rate: Fraction) -> None:
 
     assert abs(sum(passed) - 60 * rate) < 2
     assert max(passed) <= rate + 1
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(2, 3), Fraction(4, 3), 2])
+def test_who_waits_as_long_as_it_is_told_finds_a_token(rate: Rate) -> None:
+    """Nothing looks at the windows in between, and a minute still has sixty times the rate."""
+    window, now_ns, passed = WindowBucket(rate=rate, now_ns=0), 0, 0
+    while now_ns < 60 * NANOS_PER_SECOND:
+        wait_ns = window.wait_ns(1, now_ns)
+        assert wait_ns is not None
+        now_ns += wait_ns
+        assert admitted(window, now_ns, 1) == 1
+        passed += 1
+
+    assert -2 <= passed - 60 * rate <= 2
 
 
 def test_each_window_has_the_whole_rate_and_no_more() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.events import MembersChanged, UsageReportReceived
-from coordinator.core.model import Dimension, GroupUsage, Member, Usage, UsageReport
+from coordinator.core.model import Dimension, GroupUsage, Member, Parts, Usage, UsageReport
 from coordinator.core.reports.plausibility import CAPPED_AT, Plausibility
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage.map import Verdict
@@ -174,6 +174,23 @@ def test_who_answers_without_having_heard_delays_a_raise_by_hold(cluster: Cluste
     assert cluster.limit_of("b1") >= LIMIT // 2
 
 
+def test_who_states_to_hold_more_than_there_is_keeps_no_parts_from_the_others() -> None:
+    """Under strict b2 gives b1 what it does not want itself, whatever b3 says that it holds."""
+    cluster = Cluster(limit=LIMIT, policy="strict")
+    cluster.settle(LIMIT, LIMIT, LIMIT // 6, seconds=5.0)
+    assert cluster.limit_of("b1") < LIMIT // 2
+    huge: Parts = (2**62, 2**62, 2**62, 2**62)
+    cluster.distort["b3"] = lambda report: replace(
+        report, escrow=tuple(replace(each, holding=huge) for each in report.escrow)
+    )
+    cluster.run(2.0)
+    cluster.want("b2", LIMIT // 6)
+    cluster.run(20.0)
+
+    assert cluster.limit_of("b1") > LIMIT // 2
+    cluster.validate()
+
+
 MEMBERS = {"b1": Member("b1", 1), "b2": Member("b2", 2)}
 
 
@@ -218,8 +235,17 @@ def test_after_the_farewell_nothing_counts(bounds: Plausibility) -> None:
     assert bounds.fault(report(1), 0) is None
     assert bounds.fault(report(2, leaving=True), 0) is None
     assert bounds.fault(report(2, leaving=True), 0) is None  # by the other bus topic
-    assert bounds.fault(report(3), 0) is Verdict.FAREWELL
+    for _ in range(2):
+        assert bounds.fault(report(3), 0) is Verdict.FAREWELL
     assert bounds.fault(report(1, incarnation=3), 0) is None
+
+
+def test_a_copy_of_a_report_of_a_flood_is_one_more_of_it(bounds: Plausibility) -> None:
+    """It comes by another bus topic, or was sent once more; an earlier one that came late is, too."""
+    flood = [bounds.fault(report(sequence), 0) for sequence in range(1, 1_001)]
+
+    assert flood[-1] is Verdict.FLOOD
+    assert {bounds.fault(report(sequence), 0) for sequence in (1_000, 999)} == {Verdict.FLOOD}
 
 
 def test_a_report_that_is_not_admitted_changes_nothing(cluster: Cluster) -> None:
@@ -231,10 +257,11 @@ def test_a_report_that_is_not_admitted_changes_nothing(cluster: Cluster) -> None
     rows = state.usage.rows(GROUP, MESSAGES.monitoring_class)
     assert "b3" not in rows
     again = replace(last, sequence=last.sequence + 2)
-    state.handle(UsageReportReceived(again), cluster.now_ns)
+    for _ in range(2):  # by two bus topics
+        state.handle(UsageReportReceived(again), cluster.now_ns)
 
     assert state.usage.rows(GROUP, MESSAGES.monitoring_class) == rows
-    assert state.reports_dropped == {Verdict.FAREWELL: 1}
+    assert state.reports_dropped == {Verdict.FAREWELL: 2}
 
 
 def test_who_left_is_judged_no_longer(cluster: Cluster) -> None:

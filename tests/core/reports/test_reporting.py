@@ -63,6 +63,22 @@ def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> N
     assert any(report.complete for report in cluster.reports[before:] if report.broker == "b1")
 
 
+def test_a_part_that_has_ended_is_told_of_in_three_rounds_and_then_no_more(
+    cluster: Cluster,
+) -> None:
+    """Two of the reports may get lost; after them nothing is kept of it."""
+    cluster.small_report_entries = 0
+    cluster.settle(5000, 5000, seconds=5)
+    cluster.want("b1", 0)
+    told = []
+    for _ in range(5):
+        before = len(cluster.reports)
+        cluster.run(1)
+        own = [report for report in cluster.reports[before:] if report.broker == "b1"]
+        told.append(any(entry.group == GROUP for report in own for entry in report.groups))
+    assert told == [True, True, True, False, False]
+
+
 def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
     """The receiver needs only one of the reports."""
     state = CoordinatorState(CoreSettings(broker="b1", small_report_entries=0))

@@ -127,6 +127,19 @@ def test_a_restarted_peer_has_answered_nothing(raises: Raises) -> None:
     assert known(raises, "b2") == 0
 
 
+def test_a_peer_that_left_has_answered_nothing_when_it_is_back(raises: Raises) -> None:
+    """Its answers are forgotten with it: brokers that come and go leave nothing behind."""
+    want(raises, 300)
+    raises.announced(1, 0)
+    answer(raises, "b2", 1)
+    assert known(raises, "b2") == 300
+
+    raises.set_members(MEMBERS.keys() - {"b2"})
+
+    assert known(raises, "b2") == 0
+    assert answer(raises, "b2", 1)
+
+
 def test_a_raise_is_said_again_ever_more_seldom_until_it_is_dropped(raises: Raises) -> None:
     """After 100, 150, 200 ms and so on, at last once a round; then once more, that it is over."""
     want(raises, 300)
@@ -141,10 +154,11 @@ def test_a_raise_is_said_again_ever_more_seldom_until_it_is_dropped(raises: Rais
 
     assert pauses[:3] == [2 * GAP_NS, 3 * GAP_NS, 4 * GAP_NS]
     assert pauses[-1] == SECOND_NS
+    raises.announced(30, now_ns)
     raises.drop(GROUP, DIMENSION)
     assert raises.due(now_ns)
     assert raises.keys() == {KEY}
-    raises.announced(30, now_ns)
+    raises.announced(31, now_ns)
     assert not raises.due(now_ns + SECOND_NS)
 
 

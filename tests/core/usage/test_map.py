@@ -128,6 +128,11 @@ def test_a_round_that_no_sidecar_can_have_is_not_believed() -> None:
     assert not usage.is_current("b1", now_ns=4 * ROUND_MAX_NS)
 
 
+def test_a_member_that_was_not_heard_has_told_no_length_of_its_rounds() -> None:
+    """A reader takes that of its own rounds instead."""
+    assert usage_map("b1").round_ns("b1") == 0
+
+
 @pytest.mark.shows("pip-82/zero-usage")
 def test_no_participants_end_a_row() -> None:
     """PIP-82: a usage of 0 removes the broker from the map."""

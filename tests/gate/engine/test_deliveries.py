@@ -14,7 +14,7 @@ from coordinator.gate.protocol.own_frames import NO_REQUEST
 from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
 from tests.gate.brokers import Dispatcher, begin, hand_out, run
-from tests.gate.conftest import TOPIC, Bench, Client
+from tests.gate.conftest import MILLISECOND_NS, TOPIC, Bench, Client
 
 DEBT_S = DEBT_NS // NANOS_PER_SECOND
 OTHER = "persistent://tenant/ns/other"
@@ -194,6 +194,21 @@ def test_a_limit_that_is_new_holds_what_was_asked_for_before(bench: Bench) -> No
     assert len(client.client_got()) == pytest.approx(100, abs=5)
 
 
+def test_an_entry_that_no_slice_promised_is_charged_as_a_whole(bench: Bench) -> None:
+    """Its permit is from before the limit; of 50 a second a message takes 20 ms of its client's turn."""
+    bench.attach(ns="limited")
+    client = bench.client()
+    client.opens(peer.subscribe(TOPIC))
+    client.sends(peer.flow(1, 1_000))
+    bench.limit_dispatch("limited", 50)
+
+    assert client.is_sent(peer.delivery(1)) == [peer.delivery(1)]
+
+    (consumer,) = client.session._participants.consumers.values()
+    limiter = bench.groups.group("limited").dispatch_limiter
+    assert consumer.client.served_until_ns(limiter) == 20 * MILLISECOND_NS
+
+
 def test_what_comes_behind_a_held_entry_waits_and_others_pass_it(bench: Bench) -> None:
     """Entries and news of its consumer stay in order; another consumer, and answers, do not wait."""
     client = holding(bench)
@@ -305,14 +320,14 @@ def test_a_consumer_for_which_no_more_can_be_held_is_closed_at_both_ends(bench: 
 
 
 def test_an_error_to_the_gates_own_request_is_for_no_client(bench: Bench) -> None:
-    """The broker may have ended the consumer itself at the same moment."""
+    """The broker may have ended the consumer itself at the same moment; its id is free."""
     entry = peer.delivery(1, 50)
     client = holding(bench, held_bytes_max=1)
     client.is_sent(entry)
 
     assert client.is_sent(peer.error(OWN_REQUEST)) == []
     client.broker_got()
-    client.opens(peer.subscribe(TOPIC, 1, 7))
+    client.opens(peer.subscribe(OTHER, 1, 7))
 
 
 def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
