@@ -21,8 +21,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-AT_ONCE = 4
-"""Tables that are computed at a time; Spark plans most of them for longer than it computes them."""
+from spark_jobs.session import AT_ONCE
+
 GROUPS_MAX = 8
 BROKERS_MAX = 24
 POINTS_MAX = 600

@@ -39,6 +39,8 @@ _QUICK_BYTES = 8 * 2**20
 """Less than this, some 500,000 rows, is done before a larger session would have warmed up."""
 _THOROUGH = "-XX:+UseParallelGC"
 """For the rest: a job waits for its end, not for each of its pauses."""
+AT_ONCE = 4
+"""Tables that are computed at a time; Spark plans most of them for longer than it computes them."""
 _PARTITION_ROWS = 500_000
 """The rows of a partition between tasks: the memory of one task suffices to sort them."""
 _LOCAL_SETTINGS = {
