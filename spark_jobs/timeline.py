@@ -75,6 +75,9 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
         F.expr(f"stack({len(DIMENSION_COLUMNS)}, {pairs}) as (dimension, limit)"),
     )
     in_order = Window.partitionBy(*_GROUP).orderBy("configuration_version")
+    # Of two that came to be known in one second, or in another order by clocks apart, the last one holds:
+    # a second with two limits would count its messages twice.
+    later = in_order.rowsBetween(1, Window.unboundedFollowing)
     before = F.lag("limit").over(in_order)
     number = F.row_number().over(in_order)
     raised = F.col("limit").isNull() | (before.isNotNull() & (F.col("limit") >= before))
@@ -89,7 +92,7 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
         .withColumn("from_second", begins)
         .withColumn(
             "to_second",
-            F.coalesce(F.lead("from_second").over(in_order) - 1, F.lit(_FOREVER)),
+            F.coalesce(F.min("from_second").over(later) - 1, F.lit(_FOREVER)),
         )
         .withColumn("limit_after", F.lead("limit").over(in_order))
         .withColumn("changed_second", F.lead("known_second").over(in_order))

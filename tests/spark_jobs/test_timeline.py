@@ -63,6 +63,24 @@ def test_a_limit_holds_from_the_second_in_which_the_first_sidecar_knew_it(
     assert found[0]["from_second"] == 0
 
 
+def test_no_second_has_two_limits(spark: SparkSession) -> None:
+    """Of definitions of one second, or known in another order by clocks apart, the last one holds."""
+    rows = [
+        configuration(1, 0.2, 100),
+        configuration(2, 10.5, 50),
+        configuration(3, 10.7, 80),
+        configuration(4, 30.5, 200),
+        configuration(5, 29.5, 300, "b2"),
+    ]
+    frame = spark.createDataFrame(rows, SCHEMAS["configuration"])
+    found = limits_over_time(frame).where(f"dimension = '{MESSAGES}'").orderBy("number").collect()
+
+    held = [row for row in found if row["from_second"] <= row["to_second"]]
+    assert [(row["limit"], row["to_second"] - START) for row in held[:-1]] == [(100, 9), (80, 28)]
+    assert [row["from_second"] for row in held] == [0, START + 10, START + 29]
+    assert held[-1]["limit"] == 300
+
+
 @pytest.mark.slow
 def test_shares_are_exact_max_min(spark: SparkSession) -> None:
     """On 400 random seconds of one to nine brokers, by windows as by hand with fractions."""
