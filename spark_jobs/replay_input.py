@@ -121,12 +121,13 @@ def story_of(
         return None
     first, last = span or (int(rows["second"].min()), int(rows["second"].max()))
     told = told.sort_values("configuration_version")
-    since = [0, *((told["known_second"].iloc[1:] - first).clip(lower=0).astype(int))]
+    # By clocks apart a definition may be known before the one that it replaces.
+    since = (told["known_second"].cummax() - first).clip(lower=0).astype(int).tolist()
     groups = [_definition(row) for row in told.to_dict("records")]
     monitoring_class = MonitoringClass(told["monitoring_class"].iloc[0])
     story = ReplayInput(
         monitoring_class,
-        list(zip(since, groups, strict=True)),
+        list(zip([0, *since[1:]], groups, strict=True)),
         {
             str(name): _broker(of_broker, first, last)
             for name, of_broker in rows.groupby("broker", sort=True)
