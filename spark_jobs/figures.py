@@ -44,7 +44,8 @@ DEFINITIONS: Mapping[str, str] = {
 
 RECLAIMED_AT = 0.99
 JUDGED_FROM_S = 5
-"""A period with fewer whole seconds says nothing about settling; it is shown and not held to targets."""
+"""A period with fewer seconds in which the group had a limit and a participant says nothing about
+settling; it is shown and not held to targets."""
 
 SPAN_S = 600
 """The span by which periods are looked up: one has few periods, a long period few of them."""
@@ -78,8 +79,8 @@ def event_figures(
         figures.withColumn("starvation_s", F.coalesce("starvation_s", F.lit(0)))
         .withColumn("reclaim_s", F.when(crash, F.col("full_second") - F.col("happened")))
         .withColumn("settle_s", _settle())
-        .withColumn("judged", F.col("ends") - F.col("known") >= JUDGED_FROM_S)
-        .drop("full_second", "last_off", "last_after")
+        .withColumn("judged", F.coalesce("seconds_after", F.lit(0)) >= JUDGED_FROM_S)
+        .drop("full_second", "last_off", "last_after", "seconds_after")
     )
 
 
@@ -164,6 +165,7 @@ def _held(judged: DataFrame) -> DataFrame:
             F.sum(passed).alias("admitted_steady"),
             F.max(F.when(after & not_settled, F.col("second"))).alias("last_off"),
             F.max(F.when(after & known, F.col("second"))).alias("last_after"),
+            F.count_if(after).alias("seconds_after"),
             F.min(F.when(reclaimed, F.col("second"))).alias("full_second"),
         )
     )

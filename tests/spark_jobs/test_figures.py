@@ -1,0 +1,49 @@
+"""An event is judged by the seconds that follow it, and there may be none."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.figures import event_figures
+from spark_jobs.summary import headline
+from spark_jobs.timeline import unknown_seconds
+from tests.spark_jobs.test_plans import BROKER_SECONDS, EVENTS, GROUP_SECONDS
+
+MESSAGES = "publishRateInMsgs"
+
+
+def test_a_period_without_a_limit_or_a_participant_is_not_judged(spark: SparkSession) -> None:
+    """Without a limit nothing can settle, and the headline is of the other periods."""
+    limited = [*range(10), *range(20, 30)]
+    groups = spark.createDataFrame(
+        [
+            ("g", MESSAGES, second, 100, 100.0, 50, 50.0, 1, 0.0, False, 100, 50.0, True, None)
+            for second in limited
+        ],
+        GROUP_SECONDS,
+    )
+    brokers = spark.createDataFrame(
+        [
+            ("g", MESSAGES, second, "b", "1", 100, 100, 50, 50.0, 50.0, 100, 1, True, 1)
+            for second in limited
+        ],
+        BROKER_SECONDS,
+    )
+    events = spark.createDataFrame(
+        [
+            ("g", MESSAGES, 1, ["start"], ["b"], 0, 0, 9),
+            ("g", MESSAGES, 2, ["configuration"], ["unlimited/s"], 10, 10, 19),
+            ("g", MESSAGES, 3, ["configuration"], ["100/s"], 20, 20, 29),
+        ],
+        EVENTS,
+    )
+    made = event_figures(groups, brokers, unknown_seconds(groups), events).orderBy("event")
+    found = [row.asDict() for row in made.collect()]
+
+    assert [(event["judged"], event["limit"]) for event in found] == [
+        (True, 100), (False, None), (True, 100),
+    ]  # fmt: skip
+    assert headline(found) == (
+        "g held to 100 msg/s published within 0.00 %; every event settled in its first whole second;"
+        " no second above the limit."
+    )
