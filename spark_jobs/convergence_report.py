@@ -197,6 +197,10 @@ def warnings_of(recording: Recording, collected: ReportData) -> list[str]:
         found.append(f"{unknown:,} of {known + unknown:,} seconds were not wholly recorded")
     if not collected.events:
         found.append("no event: no limited group had a participant while something was recorded")
+    if more := collected.left_out.get("events"):
+        found.append(
+            f"{more:,} more events are in parquet/events and are not held to conditions here"
+        )
     return found
 
 

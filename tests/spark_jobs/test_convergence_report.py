@@ -260,6 +260,10 @@ def test_what_may_mislead_is_warned_of(spark: SparkSession) -> None:
     ]
     whole = ReportData(events=[{"seconds_known": 99, "seconds_unknown": 1}])
     assert warnings_of(good, whole) == []
+    cut = replace(whole, left_out={"events": 1_200, "buckets": 5})
+    assert warnings_of(good, cut) == [
+        "1,200 more events are in parquet/events and are not held to conditions here"
+    ]
     assert warnings_of(good, ReportData()) == [
         "no event: no limited group had a participant while something was recorded"
     ]
