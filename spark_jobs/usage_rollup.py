@@ -13,8 +13,9 @@ nothing can be made.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ ROWS_MAX = 2_000
 _LINE = "{resource_group:<16} {dimension:<20} {hours:>6} {used:>7} {per_day:>9}  {reached}"
 _TITLES = {
     "resource_group": "group", "dimension": "dimension", "hours": "hours", "used": "used",
-    "per_day": "per day", "reached": "80 % is reached",
+    "per_day": "per day", "reached": "80 % is reached (UTC)",
 }  # fmt: skip
 
 
@@ -169,12 +170,23 @@ def roll_up(recording: Recording, out: Path | StorePlace) -> RollUpOutcome:
             used = written
         lines = forecast(used, GROUP).persist()
         lines.coalesce(1).write.mode("overwrite").parquet((target / "forecast").for_spark)
-        ordered = lines.orderBy(F.desc_nulls_last("used"), "dimension", "resource_group")
         return RollUpOutcome(
-            rows=tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect()),
+            rows=tuple(first_lines(lines)),
             days=written.select("date").distinct().count(),
             warnings=(*recording.warnings, *warnings_of(recording, covered)),
         )
+
+
+def first_lines(lines: DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a forecast that are shown, those that use most first; times are UTC."""
+    ordered = lines.orderBy(F.desc_nulls_last("used"), "dimension", "resource_group").limit(
+        ROWS_MAX
+    )
+    # Of a timestamp Python would make one of the host's own zone.
+    for row in ordered.withColumn("reached", F.unix_seconds("reached")).collect():
+        second = row["reached"]
+        reached = None if second is None else datetime.fromtimestamp(second, UTC)
+        yield {**row.asDict(), "reached": reached}
 
 
 def _parents(of_trees: DataFrame) -> DataFrame:
