@@ -45,6 +45,8 @@ from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
 from spark_jobs.session import computing
 
+ANSWER = "answer"
+"""The directory of the Parquet files; Spark deletes what else is in it."""
 SECONDS = 3_600
 """The part of each group that is played unless told otherwise: its last hour. A second of a broker takes
 about a millisecond of processor time."""
@@ -130,7 +132,7 @@ def ask(
         changes: by group.
         round_seconds: another report interval for every sidecar.
         seconds: how many of each group, its last ones.
-        out: where all rows go as Parquet, when anywhere.
+        out: where all rows go as Parquet, in the directory `ANSWER`, when anywhere.
 
     Raises:
         RefusedInput: nothing can be said of it.
@@ -144,10 +146,11 @@ def ask(
         ).persist()
         if out is not None:
             with writing(spark, out) as (target, _):
-                found.write.mode("overwrite").parquet(target.for_spark)
+                found.write.mode("overwrite").parquet((target / ANSWER).for_spark)
         ordered = found.orderBy("resource_group", "dimension", "broker", "variant")
         rows = tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect())
-        played = {row["resource_group"] for row in rows}
+        named = found.select("resource_group").distinct().collect()
+        played = {row["resource_group"] for row in named}
         played |= {above for name in played & places.keys() for above in _above(name, places)}
     missing = sorted(set(changes) - played)
     if missing or not rows:
