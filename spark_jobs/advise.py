@@ -45,7 +45,7 @@ from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
 from spark_jobs.session import computing
-from spark_jobs.timeline import OBSERVED_US, SATURATED, limits_over_time
+from spark_jobs.timeline import SATURATED, limits_over_time, seen_once
 
 SHARE_MAX = 0.1
 """A limit that holds back for longer is one that clients are to feel."""
@@ -73,7 +73,7 @@ def broker_demand(admitted: DataFrame) -> DataFrame:
     return merged.select(
         *_GROUP, "second", "broker", "least", most.alias("most"),
         F.greatest("topics", F.lit(1)).alias("topics"),
-        (F.col("observed_us") >= OBSERVED_US).alias("known"),
+        seen_once().alias("known"),
     )  # fmt: skip
 
 

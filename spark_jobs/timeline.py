@@ -33,8 +33,9 @@ from spark_jobs.tables import DIMENSION_COLUMNS
 
 SATURATED = 0.9
 THROTTLED = 0.1
-OBSERVED_US = 950_000
-"""A second of which a sidecar saw less than this is not known."""
+OBSERVED_US = (950_000, 1_500_000)
+"""A second is known of which a broker's sidecar saw this much. Less is a part of it; more is a second
+that was there twice, as where a clock is set back, two sidecars have one name, or a file is copied."""
 
 SETTLED_WITHIN = 0.05
 """Of C/N: how far a settled broker may be from its share."""
@@ -155,8 +156,13 @@ def broker_seconds(
     weighed = limited.withColumns({"demand": _demand(), "weight": weight, "room": least_room})
     return _with_shares(weighed, key).select(
         *key, "broker", "run", "limit", "room", "admitted", "demand", "fair", "local_limit",
-        "participants", (F.col("observed_us") >= OBSERVED_US).alias("known"), "brokers",
+        "participants", seen_once().alias("known"), "brokers",
     )  # fmt: skip
+
+
+def seen_once() -> Column:
+    """Whether a broker's second was seen as a whole, and once."""
+    return F.col("observed_us").between(*OBSERVED_US)
 
 
 def run_number() -> Column:

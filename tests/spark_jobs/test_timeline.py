@@ -132,6 +132,29 @@ def test_demand_is_what_was_held(spark: SparkSession) -> None:
     assert [row["demand"] for row in found] == pytest.approx([demand for *_, demand in cases])
 
 
+def test_a_second_is_known_that_was_seen_as_a_whole_and_once(spark: SparkSession) -> None:
+    """By one sidecar or by two after each other; one that is there twice would count twice."""
+    seen = [
+        (0, 1_000_000),
+        (1, 600_000),
+        (1, 400_000),
+        (2, 900_000),
+        (3, 1_000_000),
+        (3, 1_000_000),
+    ]
+    rows = [
+        ("test", "b1", 1, f"r{n}", at(second), n, at(second), observed, "g", "Publish", MESSAGES)
+        for n, (second, observed) in enumerate(seen)
+    ]
+    frame = spark.createDataFrame([(*row, 50, 0, 100, 1, 1) for row in rows], SCHEMAS["admitted"])
+    limits = limits_over_time(
+        spark.createDataFrame([configuration(1, 0, 1000)], SCHEMAS["configuration"])
+    )
+
+    found = broker_seconds(frame, limits).orderBy("second").collect()
+    assert [row["known"] for row in found] == [True, True, False, False]
+
+
 COLUMNS = (
     "resource_group string, dimension string, second bigint, broker string, limit bigint, "
     "room bigint, admitted bigint, demand double, fair double, local_limit bigint, brokers bigint, "
