@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,16 +156,17 @@ def roll_up(recording: Recording, out: Path | StorePlace) -> RollUpOutcome:
         computing(spark, f"{recording.directory}: Spark could not roll it up"),
     ):
         tables = recording.tables
-        covered = write_days(spark, coverage(tables), target / "coverage", "recorded_s")
+        keep = partial(write_days, spark, cluster=recording.cluster)
+        covered = keep(coverage(tables), target / "coverage", "recorded_s")
         found = hours(tables["admitted"], tables["configuration"])
         found = with_missing(found, covered, "hour")
-        written = write_days(spark, found, target / "hours", "broker_seconds")
+        written = keep(found, target / "hours", "broker_seconds")
         by_namespace = with_missing(namespace_hours(tables["namespaces"]), covered, "hour")
-        write_days(spark, by_namespace, target / "namespaces", "broker_minutes")
+        keep(by_namespace, target / "namespaces", "broker_minutes")
         if recording.rows.get("trees"):
             of_trees = tree_hours(tables["admitted"], tables["trees"])
             of_trees = with_missing(of_trees, covered, "hour")
-            of_trees = write_days(spark, of_trees, target / "trees", "broker_seconds")
+            of_trees = keep(of_trees, target / "trees", "broker_seconds")
             used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
         else:
             used = written
