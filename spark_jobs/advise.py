@@ -37,6 +37,7 @@ from spark_jobs.advice import SHARE, RecordedDemand, advise, busiest_window
 from spark_jobs.advice_evidence import REPLAY_S, brokers_then, namespaces_then, played
 from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
 from spark_jobs.claims import writing
+from spark_jobs.figures import span_of
 from spark_jobs.pages import refuse_without
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import parser_of, run
@@ -79,15 +80,19 @@ def broker_demand(admitted: DataFrame) -> DataFrame:
 
 def group_demand(brokers: DataFrame, of_gaps: DataFrame) -> DataFrame:
     """One row per group, class, dimension and known second: least and most, of all brokers together."""
-    lost = of_gaps.select(
-        F.explode(F.sequence("from_second", "to_second")).alias("second")
-    ).distinct()
+    # By spans of time: a gap has years of seconds where a host's clock began in 1970.
+    spans = F.explode(F.sequence(span_of("from_second"), span_of("to_second")))
+    lost = of_gaps.select("from_second", "to_second", spans.alias("span"))
+    in_a_gap = [
+        span_of("second") == F.col("span"),
+        F.col("second").between(F.col("from_second"), F.col("to_second")),
+    ]
     together = brokers.groupBy(*_GROUP, "second").agg(
         F.sum("least").alias("least"),
         F.sum("most").alias("most"),
         F.bool_and("known").alias("known"),
     )
-    return together.where("known").drop("known").join(F.broadcast(lost), "second", "left_anti")
+    return together.where("known").drop("known").join(F.broadcast(lost), in_a_gap, "left_anti")
 
 
 def in_force(limits: DataFrame) -> DataFrame:

@@ -97,9 +97,9 @@ def _in_period(seconds: DataFrame, periods: DataFrame) -> DataFrame:
     grow with the square of the recorded time.
     """
     half = F.col("known_second") + (F.col("ends") - F.col("known_second")) / 2
-    spans = F.explode(F.sequence(_span("happened"), _span("ends")))
+    spans = F.explode(F.sequence(span_of("happened"), span_of("ends")))
     return (
-        seconds.withColumn("span", _span("second"))
+        seconds.withColumn("span", span_of("second"))
         .join(periods.withColumn("span", spans), [*_GROUP, "span"])
         .where(F.col("second").between(F.col("happened"), F.col("ends")))
         .withColumn("steady", F.col("second") > half)
@@ -107,7 +107,8 @@ def _in_period(seconds: DataFrame, periods: DataFrame) -> DataFrame:
     )
 
 
-def _span(second: str) -> Column:
+def span_of(second: str) -> Column:
+    """The span of time that a second is in."""
     return F.floor(F.col(second) / SPAN_S)
 
 
