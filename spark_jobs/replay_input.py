@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.model import (
@@ -34,7 +34,9 @@ DEFINITIONS_MAX = 1_000
 """Of one group; older ones are left out, and the first of the others holds before it was known."""
 
 
-def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> DataFrame:
+def demand(
+    admitted: DataFrame, groups: Sequence[str] | None, seconds: int, together: Column | None = None
+) -> DataFrame:
     """One row per group, class, broker and second: messages, bytes, wanted, topics, and the local limits.
 
     ``wanted`` is in messages; null is that no client was connected, UNBOUNDED that it is not known.
@@ -42,7 +44,8 @@ def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> D
     Args:
         admitted: the recorded table.
         groups: which ones; None is all.
-        seconds: how many of each group, its last ones.
+        seconds: how many, the last ones of each group, or of all that are played together.
+        together: what is played together, such as the root of a tree; None is each group alone.
     """
     chosen = admitted if groups is None else admitted.where(F.col("resource_group").isin(*groups))
     by_unit = F.when(F.col("dimension").endswith("InMsgs"), "messages").otherwise("bytes")
@@ -70,7 +73,8 @@ def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> D
             F.max("topics").alias("topics"),
         )
     )
-    last = F.max("second").over(Window.partitionBy(*KEY))
+    whose = F.col("resource_group") if together is None else together
+    last = F.max("second").over(Window.partitionBy(whose, "monitoring_class"))
     wanted = (
         F.when(F.col("held") >= SATURATED, F.lit(UNBOUNDED))
         .when(F.col("held") >= THROTTLED, F.col("messages") * (1 + F.col("held")))

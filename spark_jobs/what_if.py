@@ -25,7 +25,6 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.core.allocation.tree import MAX_DEPTH
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.tree_rules import TreeFault
 from coordinator.simulation.replay import (
@@ -48,8 +47,8 @@ from spark_jobs.session import computing
 ANSWER = "answer"
 """The directory of the Parquet files; Spark deletes what else is in it."""
 SECONDS = 3_600
-"""The part of each group that is played unless told otherwise: its last hour. A second of a broker takes
-about a millisecond of processor time."""
+"""The part of each group or tree that is played unless told otherwise: its last hour. A second of a broker
+takes about a millisecond of processor time."""
 ROWS_MAX = 10_000
 """Of the answer that are shown; the Parquet file has all of them."""
 TRUSTED_WITHIN = 0.05
@@ -86,27 +85,18 @@ def answers(
     together), admitted per second, and for all together the figures of replay.Figures.
     """
     groups = sorted(_kin(changes, places)) if changes else None
-    stories = demand(recording.tables["admitted"], groups, seconds)
+    tree = F.coalesce(_root(places), F.col("resource_group"))
+    stories = demand(recording.tables["admitted"], groups, seconds, tree)
     told = definitions(recording.tables["configuration"])
     play = _player(dict(changes), round_seconds, places)
-    tree = F.coalesce(_root(places), F.col("resource_group")).alias("tree")
-    together = (stories.groupBy(tree, KEY[1]), told.groupBy(tree, KEY[1]))
-    return together[0].cogroup(together[1]).applyInPandas(play, _ANSWER)
+    key = (tree.alias("tree"), KEY[1])
+    return stories.groupBy(*key).cogroup(told.groupBy(*key)).applyInPandas(play, _ANSWER)
 
 
 def _kin(names: Iterable[str], places: Mapping[str, TreePlace]) -> set[str]:
     """These groups, and all that share a limit with one of them in a tree."""
     roots = {places[name].root for name in names if name in places}
     return {*names, *(name for name, place in places.items() if place.root in roots)}
-
-
-def _above(name: str, places: Mapping[str, TreePlace]) -> Iterator[str]:
-    """The groups above one in its tree, which have no traffic of their own."""
-    for _ in range(MAX_DEPTH):
-        name = places[name].parent if name in places else ""
-        if not name:
-            return
-        yield name
 
 
 def _root(places: Mapping[str, TreePlace]) -> Column:
@@ -131,7 +121,7 @@ def ask(
         recording: what the sidecars recorded.
         changes: by group.
         round_seconds: another report interval for every sidecar.
-        seconds: how many of each group, its last ones.
+        seconds: how many of each group or tree, its last ones.
         out: where all rows go as Parquet, in the directory `ANSWER`, when anywhere.
 
     Raises:
@@ -150,8 +140,7 @@ def ask(
         ordered = found.orderBy("resource_group", "dimension", "broker", "variant")
         rows = tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect())
         named = found.select("resource_group").distinct().collect()
-        played = {row["resource_group"] for row in named}
-        played |= {above for name in played & places.keys() for above in _above(name, places)}
+        played = _kin({row["resource_group"] for row in named}, places)
     missing = sorted(set(changes) - played)
     if missing or not rows:
         names = ", ".join(missing) or "any group"

@@ -1,10 +1,17 @@
-"""A story has the definitions in the order in which they replaced each other."""
+"""A story has its definitions in order, and no more seconds than were asked for."""
 
 from __future__ import annotations
 
-import pandas as pd
+from datetime import UTC, datetime
 
-from spark_jobs.replay_input import story_of
+import pandas as pd
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from spark_jobs.replay_input import demand, story_of
+from spark_jobs.tables import SCHEMAS
+
+MESSAGES = "publishRateInMsgs"
 
 
 def test_a_definition_holds_after_the_one_that_it_replaces() -> None:
@@ -28,3 +35,40 @@ def test_a_definition_holds_after_the_one_that_it_replaces() -> None:
     assert [(since, group.limits.publish_messages) for since, group in story.definitions] == [
         (0, 10), (5, 20), (5, 30),
     ]  # fmt: skip
+
+
+def test_what_is_played_together_has_one_last_hour(spark: SparkSession) -> None:
+    """A group of a tree that was idle for ten days would add them to the replay of all others."""
+    start = 1_800_000_000
+    at = [("idle", second) for second in range(3)]
+    at += [("busy", 864_000 + second) for second in range(3)]
+    rows = [
+        (
+            "c",
+            "b1",
+            1,
+            "r",
+            moment,
+            0,
+            moment,
+            1_000_000,
+            group,
+            "Publish",
+            MESSAGES,
+            10,
+            0,
+            9,
+            1,
+            1,
+        )
+        for group, second in at
+        for moment in [datetime.fromtimestamp(start + second, UTC)]
+    ]
+    admitted = spark.createDataFrame(rows, SCHEMAS["admitted"])
+
+    def played(together: Column | None) -> list[tuple[str, int]]:
+        found = demand(admitted, None, 2, together).orderBy("second").collect()
+        return [(row["resource_group"], row["second"] - start) for row in found]
+
+    assert played(None) == [("idle", 1), ("idle", 2), ("busy", 864_001), ("busy", 864_002)]
+    assert played(F.lit("root")) == [("busy", 864_001), ("busy", 864_002)]
