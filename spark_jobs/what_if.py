@@ -9,7 +9,8 @@ that is from the recording is how far the answer can be trusted); and the same w
 (*changed*).
 
 Exit codes: 0 done; 1 the answer is there, but the replay differs from the recording by more than
-``TRUSTED_WITHIN``, or files were skipped; 2 wrong use, or input of which nothing can be said.
+``TRUSTED_WITHIN``, a limit is taken away, or files were skipped; 2 wrong use, or input of which nothing
+can be said.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from spark_jobs.session import computing
 ANSWER = "answer"
 """The directory of the Parquet files; Spark deletes what else is in it."""
 SECONDS = 3_600
-"""The part of each group or tree that is played unless told otherwise: its last hour. A second of a broker
-takes about a millisecond of processor time."""
+"""The part of each group or tree that is played unless told otherwise: its last hour. A second of a
+broker takes about a millisecond of processor time."""
 ROWS_MAX = 10_000
 """Of the answer that are shown; the Parquet file has all of them."""
 TRUSTED_WITHIN = 0.05
@@ -292,6 +293,11 @@ def _warnings(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f"{group} {dimension}: played again as it was, {admitted:,.0f}/s pass where"
                 f" {was:,.0f}/s were recorded; do not rely on what the change would do"
             )
+        if variant == "replayed" and (group, dimension, "changed") not in totals:
+            yield (
+                f"{group} {dimension}: without a limit all that is wanted passes, and a recording does not"
+                " tell what clients that waited wanted"
+            )
 
 
 def _totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -319,7 +325,9 @@ def _gains(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             by_broker.setdefault(key, {})[row["variant"]] = row["admitted"]
     lines = []
     for (group, dimension, broker), found in sorted(by_broker.items()):
-        was, now = found.get("replayed", 0.0), found.get("changed", 0.0)
+        if not found.keys() >= {"replayed", "changed"}:
+            continue  # without a limit nothing is played, and nothing is compared
+        was, now = found["replayed"], found["changed"]
         lines.append(
             f"{group:<16} {dimension:<20} {broker:<16} {was:>12,.0f} -> {now:>10,.0f}"
             f"  ({now - was:+,.0f})"

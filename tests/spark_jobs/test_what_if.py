@@ -111,6 +111,17 @@ def test_a_group_beyond_the_rows_that_are_shown_is_answered(
     assert outcome.warnings[0] == "only the first 1 rows are shown"
 
 
+def test_nothing_is_foretold_of_what_would_pass_without_a_limit(
+    spark: SparkSession, calm: Path
+) -> None:
+    """It would read as if nothing passed any more."""
+    changes = parse(["orders.publishRateInMsgs=-1"])
+    outcome = ask(open_recording(spark, calm), changes, seconds=10)
+
+    assert outcome.warnings[-1].startswith(f"orders {MESSAGES}: without a limit all that is wanted")
+    assert " -> " not in text(outcome)
+
+
 def test_a_group_that_was_not_recorded_is_refused_by_name(spark: SparkSession, calm: Path) -> None:
     """Silence about it would read as "no effect"."""
     with pytest.raises(RefusedInput, match="payments"):
