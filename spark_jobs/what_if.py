@@ -295,8 +295,8 @@ def _warnings(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             )
         if variant == "replayed" and (group, dimension, "changed") not in totals:
             yield (
-                f"{group} {dimension}: without a limit all that is wanted passes, and a recording does not"
-                " tell what clients that waited wanted"
+                f"{group} {dimension}: without a limit all that is wanted passes, and a recording does"
+                " not tell what clients that waited wanted"
             )
 
 
