@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -178,19 +178,6 @@ def advise(
         growth=_growth(days),
         cautions=tuple(_cautions(limit, low, high, allowed, most, days)),
     )
-
-
-def shares(
-    limit: float, wanted: Mapping[str, float], weights: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the max-min share of each, by weight, of a limit that is smaller than all want together."""
-    left, weight = limit, sum(weights.values())
-    found: dict[str, float] = {}
-    for name in sorted(wanted, key=lambda name: (wanted[name] / weights[name], name)):
-        found[name] = min(wanted[name], left * weights[name] / weight)
-        left -= found[name]
-        weight -= weights[name]
-    return found
 
 
 def busiest_window(seconds: Sequence[int], length: int) -> int:

@@ -153,8 +153,11 @@ def broker_seconds(
         least_room = F.least(least_room, F.col("part_low"))
     by_topics = (F.col("weights") == "topics") & (F.col("topics") > 0)
     weight = F.when(by_topics, F.col("topics")).otherwise(1)
-    weighed = limited.withColumns({"demand": _demand(), "weight": weight, "room": least_room})
-    return _with_shares(weighed, key).select(
+    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
+    weighed = limited.withColumns(
+        {"demand": _demand(), "weight": weight, "room": least_room, "takes_part": takes_part}
+    )
+    return with_shares(weighed, key).select(
         *key, "broker", "run", "limit", "room", "admitted", "demand", "fair", "local_limit",
         "participants", seen_once().alias("known"), "brokers",
     )  # fmt: skip
@@ -325,7 +328,13 @@ def _central() -> Column:
     return F.aggregate(seconds, empty, next_second)["passed"]
 
 
-def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
+def with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
+    """Add fair, the max-min share of each broker, and brokers, how many of them take part.
+
+    Args:
+        demands: of brokers, with room, demand, weight and takes_part.
+        key: the columns of what they share.
+    """
     # In order also where no order is needed, and by a column: so one sort does for all of them.
     smaller_first = Window.partitionBy(*key).orderBy("demand_per_weight", "broker")
     first, here, last = Window.unboundedPreceding, Window.currentRow, Window.unboundedFollowing
@@ -336,10 +345,9 @@ def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
     weights_left = (
         F.sum("weight").over(all_of_them) - F.sum("weight").over(so_far) + F.col("weight")
     )
-    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
     levels = demands.withColumn("demand_per_weight", F.col("demand") / F.col("weight")).withColumns(
         {
-            "brokers": F.count_if(takes_part).over(all_of_them),
+            "brokers": F.count_if("takes_part").over(all_of_them),
             "level": (F.col("room") - smaller) / weights_left,
         }
     )

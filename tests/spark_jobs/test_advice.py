@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.advice import RecordedDemand, advise, busiest_window, shares
+from spark_jobs.advice import RecordedDemand, advise, busiest_window
 
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())
 DAY_S = 86_400
@@ -161,14 +161,6 @@ def test_a_limit_is_moved_by_a_step_at_a_time(in_force: int | None, step: int) -
     found = advise(demand_of([900.0] * 20_000), in_force=in_force)
 
     assert (found.limit, found.step) == (900, step)
-
-
-def test_shares_are_equal_by_weight_above_what_is_wanted() -> None:
-    """The one that wants little has it, the others share the rest."""
-    wanted = {"a": 10.0, "b": 100.0, "c": 100.0}
-
-    assert shares(100, wanted, dict.fromkeys(wanted, 1.0)) == {"a": 10, "b": 45, "c": 45}
-    assert shares(100, wanted, {"a": 1.0, "b": 2.0, "c": 1.0}) == {"a": 10, "b": 60, "c": 30}
 
 
 @given(
