@@ -29,7 +29,6 @@ Felt = dict[str, dict[str, tuple[int, float]]]
 @pytest.fixture(scope="module")
 def felt(spark: SparkSession) -> Felt:
     """By group and broker: in how many seconds, and how much is lacking; all in one query."""
-
     key = "resource_group string, monitoring_class string, dimension string"
     rows = [(name, *OF, *row) for name, (seconds, _) in CASES.items() for row in seconds]
     brokers = spark.createDataFrame(
