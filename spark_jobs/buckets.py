@@ -35,7 +35,7 @@ def bucket_peaks(groups: DataFrame) -> DataFrame:
     known = groups.where("known")
     lengths = F.explode(F.array(*map(F.lit, BUCKETS_S)))
     # Null when the limit lets nothing pass.
-    over = F.try_divide(F.sum("admitted").cast("double"), F.sum("limit")) - 1
+    over = F.try_divide(F.sum("admitted").cast("double"), F.sum(F.col("limit").cast("double"))) - 1
     whole = (
         known.withColumn("length_s", lengths)
         .groupBy(*_GROUP, "length_s", F.floor(F.col("second") / F.col("length_s")).alias("bucket"))

@@ -115,7 +115,8 @@ def span_of(second: str) -> Column:
 def _with_ten_seconds(groups: DataFrame) -> DataFrame:
     ten = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-9, 0)
     known = F.col("known").cast("int")
-    over = F.try_divide(F.sum("admitted").over(ten), F.sum("limit").over(ten)) - 1
+    limit = F.col("limit").cast("double")  # a byte limit may be as large as a number can be
+    over = F.try_divide(F.sum("admitted").over(ten), F.sum(limit).over(ten)) - 1
     return groups.withColumn("over_10s", F.when(F.sum(known).over(ten) == 10, over))
 
 

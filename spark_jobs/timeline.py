@@ -195,7 +195,7 @@ def group_seconds(brokers: DataFrame, gap_edges: DataFrame) -> DataFrame:
         F.max("brokers").alias("brokers"),
         F.max(F.try_divide(distance, part)).alias("worst"),
         F.max_by("broker", distance).alias("furthest"),
-        F.sum("local_limit").alias("local_limits"),
+        F.try_sum("local_limit").alias("local_limits"),
         F.bool_and("known").alias("observed"),
     )
     so_far = (
@@ -242,7 +242,7 @@ def certified_seconds(groups: DataFrame, certificates: DataFrame) -> DataFrame:
     newcomers = F.greatest(F.col("brokers") - F.col("holders"), F.lit(0))
     return (
         groups.join(lowest, [*_GROUP, "second"], "left")
-        .withColumn("certified", F.col("most") + F.col("newcomer") * newcomers)
+        .withColumn("certified", F.try_add("most", F.try_multiply("newcomer", newcomers)))
         .drop("most", "newcomer", "holders")
     )
 
@@ -288,7 +288,7 @@ def _least_held(seconds: DataFrame, brokers: DataFrame) -> DataFrame:
         .agg(F.min("local_limit").alias("least"), F.count("near").alias("recorded"))
         .where(F.col("recorded") == 3)
         .groupBy(*key)
-        .agg(F.sum("least").alias("held"))
+        .agg(F.try_sum("least").alias("held"))
     )
 
 

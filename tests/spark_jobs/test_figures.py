@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.figures import event_figures
@@ -12,19 +13,37 @@ from tests.spark_jobs.test_plans import BROKER_SECONDS, EVENTS, GROUP_SECONDS
 MESSAGES = "publishRateInMsgs"
 
 
-def test_a_period_without_a_limit_or_a_participant_is_not_judged(spark: SparkSession) -> None:
-    """Without a limit nothing can settle, and the headline is of the other periods."""
+@pytest.mark.parametrize("limit", [100, 2**63 - 1])
+def test_a_period_without_a_limit_or_a_participant_is_not_judged(
+    spark: SparkSession, limit: int
+) -> None:
+    """Without a limit nothing can settle; the headline is of the others, whatever their limit."""
     limited = [*range(10), *range(20, 30)]
     groups = spark.createDataFrame(
         [
-            ("g", MESSAGES, second, 100, 100.0, 50, 50.0, 1, 0.0, False, 100, 50.0, True, None)
+            (
+                "g",
+                MESSAGES,
+                second,
+                limit,
+                float(limit),
+                50,
+                50.0,
+                1,
+                0.0,
+                False,
+                limit,
+                50.0,
+                True,
+                None,
+            )
             for second in limited
         ],
         GROUP_SECONDS,
     )
     brokers = spark.createDataFrame(
         [
-            ("g", MESSAGES, second, "b", "1", 100, 100, 50, 50.0, 50.0, 100, 1, True, 1)
+            ("g", MESSAGES, second, "b", "1", limit, limit, 50, 50.0, 50.0, limit, 1, True, 1)
             for second in limited
         ],
         BROKER_SECONDS,
@@ -41,9 +60,9 @@ def test_a_period_without_a_limit_or_a_participant_is_not_judged(spark: SparkSes
     found = [row.asDict() for row in made.collect()]
 
     assert [(event["judged"], event["limit"]) for event in found] == [
-        (True, 100), (False, None), (True, 100),
+        (True, limit), (False, None), (True, limit),
     ]  # fmt: skip
     assert headline(found) == (
-        "g held to 100 msg/s published within 0.00 %; every event settled in its first whole second;"
-        " no second above the limit."
+        f"g held to {limit:,} msg/s published within 0.00 %; every event settled in its first whole"
+        " second; no second above the limit."
     )

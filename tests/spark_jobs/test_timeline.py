@@ -275,6 +275,27 @@ def test_a_broker_that_was_not_recorded_holds_nothing_for_sure(spark: SparkSessi
     assert [row["broken"] for row in found] == [False, False, False, True, False]
 
 
+def test_limits_may_add_up_to_more_than_a_number_holds(spark: SparkSession) -> None:
+    """Then the sum is not known, and neither is whether it was certified."""
+    most = 2**63 - 1
+    rows = [
+        ("g", MESSAGES, START + second, f"b{n}", most, most, 9, 9.0, 9.0, most, 2, True)
+        for second in range(3)
+        for n in (1, 2)
+    ]
+    brokers = spark.createDataFrame(rows, COLUMNS)
+    groups = group_seconds(brokers, spark.createDataFrame([], EDGES))
+    said = [
+        ("c", "b1", 1, "r", at(n), 1, at(n), "g", MESSAGES, most, most, most, 1) for n in range(3)
+    ]
+    certificates = spark.createDataFrame(said, SCHEMAS["certificates"])
+    found = judged_seconds(certified_seconds(groups, certificates), brokers).collect()
+
+    assert {(row["local_limits"], row["certified"], row["broken"]) for row in found} == {
+        (None, None, None)
+    }
+
+
 def test_a_hot_group_is_spread_over_all_partitions(spark: SparkSession) -> None:
     """Nine rows of ten are of one group: no partition has many more rows than another."""
     definitions = [configuration(1, 0, 1_000, group=name) for name in ("hot", "cold")]
