@@ -46,7 +46,7 @@ from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
 from spark_jobs.session import computing
-from spark_jobs.timeline import SATURATED, limits_over_time, seen_once
+from spark_jobs.timeline import SATURATED, SETTINGS, limits_over_time, seen_once
 
 SHARE_MAX = 0.1
 """A limit that holds back for longer is one that clients are to feel."""
@@ -98,10 +98,7 @@ def group_demand(brokers: DataFrame, of_gaps: DataFrame) -> DataFrame:
 def in_force(limits: DataFrame) -> DataFrame:
     """One row per group and dimension with a definition: its last limit, and its settings."""
     return limits.groupBy("resource_group", "dimension").agg(
-        *(
-            F.max_by(name, "configuration_version").alias(name)
-            for name in ("limit", "law", "overshoot_policy", "weights")
-        )
+        *(F.max_by(name, "configuration_version").alias(name) for name in ("limit", *SETTINGS))
     )
 
 
@@ -199,7 +196,7 @@ def _rows(
             **_cautioned(json.loads(row["advice"]), places.get(row["resource_group"])),
             "played": plays.get(key, []),
             **{kind: found_of.get(key, []) for kind, found_of in felt.items()},
-            "settings": {name: held[name] for name in ("law", "overshoot_policy", "weights")},
+            "settings": {name: held[name] for name in SETTINGS},
         }
 
 

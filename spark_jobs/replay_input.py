@@ -23,9 +23,10 @@ from coordinator.core.model import (
 )
 from coordinator.simulation.replay import UNBOUNDED, BrokerStory, ReplayInput
 from coordinator.simulation.tree_replay import TreePlace
+from spark_jobs import timeline
 from spark_jobs.recording import Recording
 from spark_jobs.tables import DIMENSION_COLUMNS
-from spark_jobs.timeline import SATURATED, THROTTLED
+from spark_jobs.timeline import SATURATED, SETTINGS, THROTTLED
 
 KEY = ["resource_group", "monitoring_class"]
 """The subject of a story."""
@@ -96,13 +97,7 @@ def definitions(configuration: DataFrame) -> DataFrame:
     """One row per group, class and definition: known_second and everything that it says."""
     newest_first = Window.partitionBy("resource_group").orderBy(F.desc("configuration_version"))
     known = (
-        configuration.where(F.col("configuration_version").isNotNull())
-        .groupBy("resource_group", "configuration_version")
-        .agg(
-            F.unix_seconds(F.min("ts")).alias("known_second"),
-            *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
-            *(F.first(name).alias(name) for name in ("law", "overshoot_policy", "weights")),
-        )
+        timeline.definitions(configuration)
         .withColumn("number", F.row_number().over(newest_first))
         .where(F.col("number") <= DEFINITIONS_MAX)
         .drop("number")
@@ -174,9 +169,7 @@ def _definition(row: Mapping[str, Any]) -> ResourceGroup:
         Dimension(name): None if pd.isna(row[column]) else int(row[column])
         for name, column in DIMENSION_COLUMNS.items()
     }
-    named = {
-        name: row[name] for name in ("law", "overshoot_policy", "weights") if row[name] is not None
-    }
+    named = {name: row[name] for name in SETTINGS if row[name] is not None}
     return replace(ResourceGroup(row["resource_group"], Rates.from_mapping(rates)), **named)
 
 

@@ -44,8 +44,27 @@ BURST_S = 0.05
 """The savings of the central bucket, and the queue of its clients, as time."""
 LOOK_BACK_S = 9
 
+SETTINGS = ("law", "overshoot_policy", "weights")
+"""The columns of a definition beside its limits."""
+
 _FOREVER = 2**40
 _GROUP = ["resource_group", "dimension"]
+
+
+def definitions(configuration: DataFrame) -> DataFrame:
+    """One row per group and definition: known_second, when the first sidecar knew it, and what it says.
+
+    Args:
+        configuration: the recorded table.
+    """
+    return (
+        configuration.where(F.col("configuration_version").isNotNull())
+        .groupBy("resource_group", "configuration_version")
+        .agg(
+            F.unix_seconds(F.min("ts")).alias("known_second"),
+            *(F.first(name).alias(name) for name in (*DIMENSION_COLUMNS.values(), *SETTINGS)),
+        )
+    )
 
 
 def limits_over_time(configuration: DataFrame) -> DataFrame:
@@ -55,24 +74,11 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
     before the recording.
     """
     pairs = ", ".join(f"'{name}', {column}" for name, column in DIMENSION_COLUMNS.items())
-    first_known = (
-        configuration.where(F.col("configuration_version").isNotNull())
-        .groupBy("resource_group", "configuration_version")
-        .agg(
-            F.min("ts").alias("known"),
-            *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
-            F.first("law").alias("law"),
-            F.first("overshoot_policy").alias("overshoot_policy"),
-            F.first("weights").alias("weights"),
-        )
-    )
-    by_dimension = first_known.select(
+    by_dimension = definitions(configuration).select(
         "resource_group",
         "configuration_version",
-        "law",
-        "overshoot_policy",
-        "weights",
-        F.unix_seconds("known").alias("known_second"),
+        "known_second",
+        *SETTINGS,
         F.expr(f"stack({len(DIMENSION_COLUMNS)}, {pairs}) as (dimension, limit)"),
     )
     in_order = Window.partitionBy(*_GROUP).orderBy("configuration_version")
