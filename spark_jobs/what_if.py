@@ -50,6 +50,10 @@ ANSWER = "answer"
 SECONDS = 3_600
 """The part of each group or tree that is played unless told otherwise: its last hour. A second of a
 broker takes about a millisecond of processor time."""
+SECONDS_MIN = 10
+"""In fewer a change does not settle."""
+INTERVAL_S = (0.1, 300.0)
+"""The least and the most of another report interval."""
 ROWS_MAX = 10_000
 """Of the answer that are shown; the Parquet file has all of them."""
 TRUSTED_WITHIN = 0.05
@@ -176,13 +180,20 @@ def produce(
     """Ask what if with a session of its own.
 
     Raises:
-        BadChange: a setting cannot be understood, or nothing is to be changed.
+        BadChange: a setting, the interval or the seconds make no sense, or nothing is to be changed.
         RefusedInput: nothing can be said of the directory.
         OSError: the output cannot be written.
     """
     changes = parse(settings)
     if not changes and interval is None:
         raise BadChange("nothing is to be changed: name a setting or an interval")
+    least, most = INTERVAL_S
+    if interval is not None and not least <= interval <= most:
+        raise BadChange(
+            f"{interval:g}: write an interval of {INTERVAL_S[0]} to {INTERVAL_S[1]:g} seconds"
+        )
+    if seconds < SECONDS_MIN:
+        raise BadChange(f"{seconds}: play {SECONDS_MIN} seconds or more")
     place, target = place_of(directory), None if out is None else place_of(out)
     spark = session_for("pulsar-quota what-if", cores, place)
     recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)

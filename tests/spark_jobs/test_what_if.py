@@ -156,3 +156,20 @@ def test_wrong_use_ends_with_2(calm: Path, capsys: pytest.CaptureFixture[str]) -
     """This holds where spark-submit calls it, too."""
     assert main([str(calm)]) == 2
     assert "nothing is to be changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--interval", "0"], "0: write an interval of 0.1 to 300 seconds"),
+        (["--interval", "-1"], "-1: write an interval"),
+        (["--interval", "nan"], "nan: write an interval"),
+        (["--set", "orders.law=static", "--seconds", "0"], "0: play 10 seconds or more"),
+    ],
+)
+def test_a_replay_that_would_not_end_or_begin_is_refused(
+    words: list[str], said: str, calm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is read."""
+    assert main([str(calm), *words]) == 2
+    assert said in capsys.readouterr().err
