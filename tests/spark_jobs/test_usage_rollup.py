@@ -231,6 +231,16 @@ def test_nothing_is_foretold_that_the_hours_do_not_show(
     assert row["reached"] is None
 
 
+def test_a_group_that_is_gone_is_not_foretold(spark: SparkSession) -> None:
+    """Its hours stay for ever; the last two weeks are those of all groups."""
+    old = used(spark, [0.5 + hour / 2_400 for hour in range(240)])
+    later = (F.col("hour") + F.expr("interval 30 days")).alias("hour")
+    new = old.select(F.lit("returns").alias("resource_group"), "dimension", later, "used")
+    found = forecast(old.unionByName(new), GROUP).collect()
+
+    assert [(row["resource_group"], row["hours"]) for row in found] == [("returns", 240)]
+
+
 def test_the_answer_names_the_group(of_story: tuple[RollUpOutcome, Path]) -> None:
     """A line per limited dimension."""
     assert "orders" in text(of_story[0])
