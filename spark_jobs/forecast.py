@@ -1,8 +1,8 @@
 """When a limit will be reached, from the part of it that each hour used.
 
-The forecast is a straight line through the used part of each hour of the last ``FORECAST_DAYS`` days; what had
-no limit in them has none. It is given only where the line rises and explains at least half of the
-variance; more would be a guess.
+The forecast is a straight line through the used part of each hour of the last ``FORECAST_DAYS`` days;
+what had no limit in them has none. It is given only where the line rises and explains at least half of
+the variance; more would be a guess.
 """
 
 from __future__ import annotations
