@@ -50,7 +50,7 @@ def felt(spark: SparkSession) -> Felt:
 
 @pytest.mark.parametrize("case", CASES)
 def test_brokers_feel_what_they_want_beyond_their_share(felt: Felt, case: str) -> None:
-    """What one does not want is the others', by topics where the group weighs by them."""
+    """The rest of one is the others', by topics where the group weighs by them."""
     assert felt[case] == CASES[case][1]
 
 

@@ -37,7 +37,7 @@ def test_a_file_that_is_gone_since_it_was_listed_has_no_size(tmp_path: Path) -> 
 
 
 def test_a_job_sets_what_its_figures_depend_on(spark: SparkSession) -> None:
-    """Whatever the cluster's own settings are: files that are gone must not be left out in silence."""
+    """A cluster may leave files that are gone out in silence; a job may not."""
     setting = "spark.sql.files.ignoreMissingFiles"
     spark.conf.set(setting, "true")
     session("tests", quick=True)
