@@ -22,8 +22,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 
 from coordinator.simulation.tree_replay import TreePlace
 from spark_jobs import events as eventing
-from spark_jobs.advice import SHARE, RecordedDemand, advise, busiest_window
+from spark_jobs.advice import SHARE, WHOLE_S, RecordedDemand, advise, busiest_window
 from spark_jobs.advice_evidence import REPLAY_S, brokers_then, namespaces_then, played
 from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
 from spark_jobs.claims import writing
@@ -100,6 +101,13 @@ def in_force(limits: DataFrame) -> DataFrame:
     return limits.groupBy("resource_group", "dimension").agg(
         *(F.max_by(name, "configuration_version").alias(name) for name in ("limit", *SETTINGS))
     )
+
+
+def recorded_days(lifecycle: DataFrame) -> frozenset[date]:
+    """The days (UTC) of which some sidecar recorded half or more."""
+    alive = lifecycle.where(F.col("cause") == "alive").select("second").distinct()
+    days = alive.groupBy(F.to_date("second").alias("day")).agg(F.count("*").alias("seconds"))
+    return frozenset(row["day"] for row in days.where(F.col("seconds") >= WHOLE_S).collect())
 
 
 def ask(
@@ -176,7 +184,8 @@ def _rows(
     runs = eventing.runs(lifecycle, recording.tables["membership"], recording.tables["reports"])
     seconds = group_demand(brokers, eventing.gaps(lifecycle, runs))
     known = seconds.join(F.broadcast(settings), ["resource_group", "dimension"])
-    advised = known.groupBy(*_GROUP).applyInPandas(_adviser(share, replay_s or REPLAY_S), _ADVICE)
+    work = _adviser(share, replay_s or REPLAY_S, recorded_days(lifecycle) or None)
+    advised = known.groupBy(*_GROUP).applyInPandas(work, _ADVICE)
     advised = advised.persist()
     throttled = advised.select(*_GROUP, "limit", F.explode("throttled").alias("second"))
     felt = {"brokers": brokers_then(brokers, throttled, settings),
@@ -222,7 +231,9 @@ def _limited(brokers: DataFrame, settings: DataFrame) -> DataFrame:
     return brokers.join(F.broadcast(chosen), ["resource_group", "dimension"], "left_semi")
 
 
-def _adviser(share: float, window_s: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def _adviser(
+    share: float, window_s: int, recorded: Collection[date] | None
+) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return the work of an executor on one group and dimension."""
 
     def work(rows: pd.DataFrame) -> pd.DataFrame:
@@ -230,7 +241,7 @@ def _adviser(share: float, window_s: int) -> Callable[[pd.DataFrame], pd.DataFra
         limit = rows["limit"].iloc[0]
         seconds = rows["second"].tolist()
         of = RecordedDemand(seconds, rows["least"].tolist(), rows["most"].tolist())
-        found = advise(of, share, None if pd.isna(limit) else int(limit))
+        found = advise(of, share, None if pd.isna(limit) else int(limit), recorded)
         told = asdict(found)
         del told["throttled"]
         head = [rows[name].iloc[0] for name in _GROUP]

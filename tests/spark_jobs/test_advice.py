@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import given
@@ -128,6 +128,16 @@ def test_days_of_the_week_that_were_not_seen_are_named() -> None:
     assert working.cautions == (
         "no whole week: no Saturday, Sunday was recorded for half of it or more, and may want more",
     )
+
+
+def test_a_group_that_works_a_part_of_each_day_has_its_whole_week() -> None:
+    """Those days were recorded; it had no client for the rest of each."""
+    seconds = [MONDAY + day * DAY_S + second for day in range(7) for second in range(8 * 3_600)]
+    demand = RecordedDemand(seconds, [100.0] * len(seconds), [100.0] * len(seconds))
+    week = {date(2026, 11, 2 + day) for day in range(7)}
+
+    assert any("no whole week" in caution for caution in advise(demand).cautions)
+    assert advise(demand, recorded=week).cautions == ()
 
 
 def test_a_day_that_has_most_of_the_throttled_seconds_is_named_with_its_limit() -> None:

@@ -6,11 +6,12 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.cli import manifest
@@ -18,7 +19,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.simulation.world import World
 from spark_jobs.advice_evidence import namespaces_then
 from spark_jobs.advice_shown import AdviceOutcome, page, text
-from spark_jobs.advise import ask, group_demand, main
+from spark_jobs.advise import ask, group_demand, main, recorded_days
 from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from tests.spark_jobs.simulated import run_recorded
@@ -251,3 +252,16 @@ def test_seconds_of_a_gap_are_not_known_however_long_it_is(spark: SparkSession) 
     assert [(row["second"] - start, row["least"], row["most"]) for row in found] == [
         (1, 10.0, 12.0)
     ]
+
+
+def test_a_day_was_recorded_of_which_some_sidecar_saw_half(spark: SparkSession) -> None:
+    """Seconds of several brokers are the same ones."""
+    midnight, half = 1_799_971_200, 43_200
+
+    def alive(day: int, seconds: int) -> DataFrame:
+        second = F.timestamp_seconds(F.lit(midnight + day * 2 * half) + F.col("id"))
+        return spark.range(seconds).select(F.lit("alive").alias("cause"), second.alias("second"))
+
+    lifecycle = alive(0, half).union(alive(1, half - 1)).union(alive(1, half - 1))
+
+    assert recorded_days(lifecycle) == {date(2027, 1, 15)}
