@@ -36,7 +36,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], int]] = {
     "curves": ((*_GROUP, "second"), GROUPS_MAX * POINTS_MAX),
     "broker_curves": ((*_GROUP, "place", "second"), GROUPS_MAX * BROKERS_MAX * POINTS_MAX),
     "worst_seconds": (("-furthest_off", "second"), WORST_MAX),
-    "clock_skew": (("-abs(skew_s)", "a", "b"), _ROWS_MAX),
+    "clock_skew": (("-apart_s", "a", "b"), _ROWS_MAX),
     "report_ages": (("receiver", "sender"), _ROWS_MAX),
     "control_bytes": (("broker",), _ROWS_MAX),
     "recorded": (("broker",), _ROWS_MAX),
@@ -47,7 +47,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], int]] = {
     "buckets": ((*_GROUP, "length_s"), _ROWS_MAX),
     "trees": (("dimension", "root", "level", "resource_group"), _ROWS_MAX),
 }  # fmt: skip
-"""The tables of a page: by what each is ordered (- is downwards), and its rows at most."""
+"""The tables of a page: by which columns each is ordered (- is downwards), and its rows at most."""
 
 Value = Mapping[str, Any]
 
@@ -144,7 +144,7 @@ def _first_rows(name: str, table: DataFrame) -> tuple[list[Value], int]:
     """The rows of a table that a page shows, and how many it has besides."""
     order, most = TABLES[name]
     frame = table.where("limit is not null") if name == "trees" else table
-    by = [F.expr(each[1:]).desc() if each.startswith("-") else F.asc(each) for each in order]
+    by = [F.desc(each[1:]) if each.startswith("-") else F.asc(each) for each in order]
     first = frame.orderBy(*by).limit(most).collect()
     more = frame.count() - most if len(first) == most else 0
     return [row.asDict(recursive=True) for row in first], more

@@ -104,7 +104,10 @@ def test_clocks_that_are_furthest_apart_are_shown_first(
         report_data, "TABLES", {"clock_skew": (order, 2), "curves": TABLES["curves"]}
     )
     pairs = [("b1", "b2", 0.1), ("b1", "b3", -0.4), ("b2", "b3", 0.2), ("b2", "b4", -0.2)]
-    skew = spark.createDataFrame(pairs, "a string, b string, skew_s double")
+    skew = spark.createDataFrame(
+        [(*pair, abs(pair[2])) for pair in pairs],
+        "a string, b string, skew_s double, apart_s double",
+    )
     found = collect({"clock_skew": skew, "curves": curves(groups), "group_seconds": groups})
 
     assert [row["skew_s"] for row in found.clock_skew] == [-0.4, 0.2]
