@@ -242,9 +242,7 @@ def _changes(limits: DataFrame) -> DataFrame:
     return changed.select(
         *_GROUP,
         F.lit("configuration").alias("kind"),
-        F.concat(F.coalesce(F.col("limit").cast("string"), F.lit("unlimited")), F.lit("/s")).alias(
-            "subject"
-        ),
+        F.coalesce(F.concat("limit", F.lit("/s")), F.lit("unlimited")).alias("subject"),
         F.col("known_second").alias("happened"),
         F.col("known_second").alias("known"),
     )

@@ -95,8 +95,8 @@ def shown(value: Any, column: str = "") -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _figure(value: Any, name: str) -> str:
-    return figure(name, value)
+def _figure(value: Any, name: str, *, judged: bool = True) -> str:
+    return figure(name, value, judged=judged)
 
 
 def _span(drawn: Sequence[Curves]) -> str:

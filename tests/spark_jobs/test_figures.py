@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.figures import event_figures
-from spark_jobs.summary import headline
+from spark_jobs.summary import figure, headline
 from spark_jobs.timeline import unknown_seconds
 from tests.spark_jobs.test_plans import BROKER_SECONDS, EVENTS, GROUP_SECONDS
 
@@ -51,7 +51,7 @@ def test_a_period_without_a_limit_or_a_participant_is_not_judged(
     events = spark.createDataFrame(
         [
             ("g", MESSAGES, 1, ["start"], ["b"], 0, 0, 9),
-            ("g", MESSAGES, 2, ["configuration"], ["unlimited/s"], 10, 10, 19),
+            ("g", MESSAGES, 2, ["configuration"], ["unlimited"], 10, 10, 19),
             ("g", MESSAGES, 3, ["configuration"], ["100/s"], 20, 20, 29),
         ],
         EVENTS,
@@ -61,6 +61,9 @@ def test_a_period_without_a_limit_or_a_participant_is_not_judged(
 
     assert [(event["judged"], event["limit"]) for event in found] == [
         (True, limit), (False, None), (True, limit),
+    ]  # fmt: skip
+    assert [figure("settle_s", event["settle_s"], judged=event["judged"]) for event in found] == [
+        "0 s", "-", "0 s",
     ]  # fmt: skip
     assert headline(found) == (
         f"g held to {limit:,} msg/s published within 0.00 %; every event settled in its first whole"
