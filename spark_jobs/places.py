@@ -21,6 +21,7 @@ _AS_HADOOP_SAYS = {"s3": "s3a"}
 _OF_FSSPEC = "fsspec+"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PATTERN = re.compile(r"[]\[{}*?\\]")
 _OPTIONS = ("endpoint_override", "scheme", "region")
 
 
@@ -92,6 +93,15 @@ def place_of(text: str | os.PathLike[str] | StorePlace) -> StorePlace:
             f"{text[:60]!r}: no place; a directory or URL has 1 to {LENGTH_MAX:,} characters,"
             " none of them a control character"
         )
+    place = _place_of(text)
+    if pattern := _PATTERN.search(place.for_spark):
+        raise BadPlace(
+            f"{place.for_spark}: Spark takes {pattern[0]} for a pattern; name a place without it"
+        )
+    return place
+
+
+def _place_of(text: str) -> StorePlace:
     if text.startswith("file:"):
         return _of_file_url(text)
     if "://" not in text:

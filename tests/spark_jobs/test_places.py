@@ -56,6 +56,12 @@ def test_spark_is_told_that_a_path_is_of_this_host(tmp_path: Path) -> None:
         ("x" * (LENGTH_MAX + 1), "1 to"),
         ("a\nb", "control character"),
         ("file:///a%0ab", "control character"),
+        (
+            "/var/rec[1]",
+            r"file:///var/rec\[1\]: Spark takes \[ for a pattern; name a place without it",
+        ),
+        ("hdfs://host/rec*", r"Spark takes \* for a pattern"),
+        ("s3://bucket/a%3Fb", r"Spark takes \? for a pattern"),
         ("file://host/x", "no host"),
         ("file:x", "absolute path"),
         ("s3:///x", "not a URL as in"),
