@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -53,6 +53,8 @@ AHEAD_DAYS = 30
 """Growth is told as the limit in this many days."""
 
 _DAY_S = 86_400
+WHOLE_S = _DAY_S // 2
+"""A day is whole of which this much is known."""
 _WEEK = 7
 _NORMAL = 1.96
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -140,7 +142,10 @@ class LimitAdvice:
 
 
 def advise(
-    demand: RecordedDemand, share: float = SHARE, in_force: int | None = None
+    demand: RecordedDemand,
+    share: float = SHARE,
+    in_force: int | None = None,
+    recorded: Collection[date] | None = None,
 ) -> LimitAdvice:
     """Advise a limit.
 
@@ -148,6 +153,8 @@ def advise(
         demand: of known seconds, at least one.
         share: the part of them that may be throttled.
         in_force: the limit that was in force in the end; None is not limited.
+        recorded: the whole days of the recording, in which the group may have had no client; None are
+            those of the demand.
     """
     number = len(demand.seconds)
     allowed = int(share * number)
@@ -165,6 +172,7 @@ def advise(
             if wanted > limit
         )
     days = _days(demand, share, throttled)
+    whole = {day.day for day in days if _whole(day)} if recorded is None else recorded
     return LimitAdvice(
         limit=limit,
         low=low,
@@ -176,21 +184,8 @@ def advise(
         grid=_grid(limit or in_force or low, in_force, least, most),
         days=days,
         growth=_growth(days),
-        cautions=tuple(_cautions(limit, low, high, allowed, most, days)),
+        cautions=tuple(_cautions(limit, low, high, allowed, most, days, whole)),
     )
-
-
-def shares(
-    limit: float, wanted: Mapping[str, float], weights: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the max-min share of each, by weight, of a limit that is smaller than all want together."""
-    left, weight = limit, sum(weights.values())
-    found: dict[str, float] = {}
-    for name in sorted(wanted, key=lambda name: (wanted[name] / weights[name], name)):
-        found[name] = min(wanted[name], left * weights[name] / weight)
-        left -= found[name]
-        weight -= weights[name]
-    return found
 
 
 def busiest_window(seconds: Sequence[int], length: int) -> int:
@@ -257,7 +252,7 @@ def _days(demand: RecordedDemand, share: float, throttled: Iterable[int]) -> tup
 
 
 def _whole(day: DayDemand) -> bool:
-    return day.seconds >= _DAY_S // 2
+    return day.seconds >= WHOLE_S
 
 
 def _growth(days: Sequence[DayDemand]) -> DemandGrowth | None:
@@ -286,6 +281,7 @@ def _cautions(
     allowed: int,
     most: Sequence[float],
     days: Sequence[DayDemand],
+    whole: Collection[date],
 ) -> Iterable[str]:
     number = len(most)
     if allowed < ENOUGH:
@@ -303,7 +299,7 @@ def _cautions(
     elif high is None or high > limit * (1 + WITHIN) or low < limit * (1 - WITHIN):
         end = "more than can be told" if high is None else f"{high:,}"
         yield f"not known to {WITHIN:.0%}: the limit may be anything from {low:,} to {end}"
-    seen = {day.day.weekday() for day in days if _whole(day)}
+    seen = {day.weekday() for day in whole}
     if len(seen) < _WEEK:
         lacking = [name for number, name in enumerate(_WEEKDAYS) if number not in seen]
         names = "no day" if len(lacking) == _WEEK else f"no {', '.join(lacking)}"

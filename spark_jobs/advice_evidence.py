@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 
 from coordinator.core.model import Dimension
 from coordinator.simulation.replay import replay
-from spark_jobs.advice import shares
 from spark_jobs.recording import Recording
 from spark_jobs.replay_input import KEY, definitions, demand, story_of
 from spark_jobs.tables import DIMENSION_COLUMNS
+from spark_jobs.timeline import with_shares
 
 REPLAY_S = 300
 """Of each group that are played again. A second of a broker takes about a millisecond, each time."""
@@ -27,8 +27,6 @@ FELT_MAX = 5
 """Brokers and namespaces that are named."""
 
 _GROUP = ["resource_group", "monitoring_class", "dimension"]
-_FELT = """resource_group string, monitoring_class string, dimension string, broker string,
-    seconds bigint, lacking double"""
 _PLAYED = """resource_group string, dimension string, part double, limit bigint, throttled bigint,
     seconds bigint"""
 
@@ -37,40 +35,31 @@ Found = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def brokers_then(brokers: DataFrame, throttled: DataFrame, settings: DataFrame) -> Found:
-    """The brokers that would want more than their share, by group and dimension; the worst first."""
+    """The brokers that would want more than their share, by group and dimension; the worst first.
+
+    Args:
+        brokers: their demand; infinite where it is not known, which is counted in seconds alone.
+        throttled: group, class, dimension and second, with the limit that throttles it.
+        settings: what each group weighs its brokers by.
+    """
     weights = settings.select("resource_group", "dimension", "weights")
     rows = brokers.join(throttled, [*_GROUP, "second"]).join(
         F.broadcast(weights), ["resource_group", "dimension"]
     )
-    return _by_subject(rows.groupBy(*_GROUP).applyInPandas(feeling, _FELT), "broker", "lacking")
-
-
-def feeling(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of one group and dimension: in how many seconds each broker would have less than it wants.
-
-    Args:
-        rows: broker demand of the throttled seconds, with the limit and what the group weighs by.
-    """
-    seconds: dict[str, int] = {}
-    lacking: dict[str, float] = {}
-    by_topics = rows["weights"].iloc[0] == "topics"
-    limit = float(rows["limit"].iloc[0])
-    for _, of_second in rows.groupby("second"):
-        names = of_second["broker"].tolist()
-        wanted = dict(zip(names, of_second["most"].tolist(), strict=True))
-        weights = of_second["topics"].tolist() if by_topics else [1] * len(names)
-        given = shares(limit, wanted, dict(zip(names, weights, strict=True)))
-        for name in names:
-            if wanted[name] > given[name]:
-                seconds[name] = seconds.get(name, 0) + 1
-                # Where it is not known how much is wanted, it is not known how much is lacking.
-                more = wanted[name] - given[name] if math.isfinite(wanted[name]) else 0.0
-                lacking[name] = lacking.get(name, 0.0) + more
-    head = [rows[name].iloc[0] for name in _GROUP]
-    return pd.DataFrame(
-        [(*head, name, seconds[name], lacking[name]) for name in seconds],
-        columns=[column.split()[0] for column in _FELT.split(",")],
+    limit = F.col("limit").cast("double")
+    demands = rows.withColumns(
+        {
+            "room": limit,
+            "demand": F.least("most", limit),  # any more gives the same shares
+            "weight": F.when(F.col("weights") == "topics", F.col("topics")).otherwise(1),
+            "takes_part": F.lit(True),
+        }
     )
+    more = F.col("most") - F.col("fair")
+    felt = with_shares(demands, [*_GROUP, "second"]).where(more > 0).groupBy(*_GROUP, "broker")
+    lacking = F.when(F.col("most") < math.inf, more).otherwise(0.0)
+    sums = felt.agg(F.count("*").alias("seconds"), F.sum(lacking).alias("lacking"))
+    return _by_subject(sums, "broker", "lacking")
 
 
 def namespaces_then(namespaces: DataFrame, throttled: DataFrame) -> Found:

@@ -22,8 +22,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,11 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 
 from coordinator.simulation.tree_replay import TreePlace
 from spark_jobs import events as eventing
-from spark_jobs.advice import SHARE, RecordedDemand, advise, busiest_window
+from spark_jobs.advice import SHARE, WHOLE_S, RecordedDemand, advise, busiest_window
 from spark_jobs.advice_evidence import REPLAY_S, brokers_then, namespaces_then, played
 from spark_jobs.advice_shown import AdviceOutcome, as_json, page, text
 from spark_jobs.claims import writing
+from spark_jobs.figures import span_of
 from spark_jobs.pages import refuse_without
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import parser_of, run
@@ -45,7 +47,7 @@ from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
 from spark_jobs.session import computing
-from spark_jobs.timeline import OBSERVED_US, SATURATED, limits_over_time
+from spark_jobs.timeline import SATURATED, SETTINGS, limits_over_time, seen_once
 
 SHARE_MAX = 0.1
 """A limit that holds back for longer is one that clients are to feel."""
@@ -73,31 +75,39 @@ def broker_demand(admitted: DataFrame) -> DataFrame:
     return merged.select(
         *_GROUP, "second", "broker", "least", most.alias("most"),
         F.greatest("topics", F.lit(1)).alias("topics"),
-        (F.col("observed_us") >= OBSERVED_US).alias("known"),
+        seen_once().alias("known"),
     )  # fmt: skip
 
 
 def group_demand(brokers: DataFrame, of_gaps: DataFrame) -> DataFrame:
     """One row per group, class, dimension and known second: least and most, of all brokers together."""
-    lost = of_gaps.select(
-        F.explode(F.sequence("from_second", "to_second")).alias("second")
-    ).distinct()
+    # By spans of time: a gap has years of seconds where a host's clock began in 1970.
+    spans = F.explode(F.sequence(span_of("from_second"), span_of("to_second")))
+    lost = of_gaps.select("from_second", "to_second", spans.alias("span"))
+    in_a_gap = [
+        span_of("second") == F.col("span"),
+        F.col("second").between(F.col("from_second"), F.col("to_second")),
+    ]
     together = brokers.groupBy(*_GROUP, "second").agg(
         F.sum("least").alias("least"),
         F.sum("most").alias("most"),
         F.bool_and("known").alias("known"),
     )
-    return together.where("known").drop("known").join(F.broadcast(lost), "second", "left_anti")
+    return together.where("known").drop("known").join(F.broadcast(lost), in_a_gap, "left_anti")
 
 
 def in_force(limits: DataFrame) -> DataFrame:
     """One row per group and dimension with a definition: its last limit, and its settings."""
     return limits.groupBy("resource_group", "dimension").agg(
-        *(
-            F.max_by(name, "configuration_version").alias(name)
-            for name in ("limit", "law", "overshoot_policy", "weights")
-        )
+        *(F.max_by(name, "configuration_version").alias(name) for name in ("limit", *SETTINGS))
     )
+
+
+def recorded_days(lifecycle: DataFrame) -> frozenset[date]:
+    """The days (UTC) of which some sidecar recorded half or more."""
+    alive = lifecycle.where(F.col("cause") == "alive").select("second").distinct()
+    days = alive.groupBy(F.to_date("second").alias("day")).agg(F.count("*").alias("seconds"))
+    return frozenset(row["day"] for row in days.where(F.col("seconds") >= WHOLE_S).collect())
 
 
 def ask(
@@ -174,7 +184,8 @@ def _rows(
     runs = eventing.runs(lifecycle, recording.tables["membership"], recording.tables["reports"])
     seconds = group_demand(brokers, eventing.gaps(lifecycle, runs))
     known = seconds.join(F.broadcast(settings), ["resource_group", "dimension"])
-    advised = known.groupBy(*_GROUP).applyInPandas(_adviser(share, replay_s or REPLAY_S), _ADVICE)
+    work = _adviser(share, replay_s or REPLAY_S, recorded_days(lifecycle) or None)
+    advised = known.groupBy(*_GROUP).applyInPandas(work, _ADVICE)
     advised = advised.persist()
     throttled = advised.select(*_GROUP, "limit", F.explode("throttled").alias("second"))
     felt = {"brokers": brokers_then(brokers, throttled, settings),
@@ -194,7 +205,7 @@ def _rows(
             **_cautioned(json.loads(row["advice"]), places.get(row["resource_group"])),
             "played": plays.get(key, []),
             **{kind: found_of.get(key, []) for kind, found_of in felt.items()},
-            "settings": {name: held[name] for name in ("law", "overshoot_policy", "weights")},
+            "settings": {name: held[name] for name in SETTINGS},
         }
 
 
@@ -220,7 +231,9 @@ def _limited(brokers: DataFrame, settings: DataFrame) -> DataFrame:
     return brokers.join(F.broadcast(chosen), ["resource_group", "dimension"], "left_semi")
 
 
-def _adviser(share: float, window_s: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def _adviser(
+    share: float, window_s: int, recorded: Collection[date] | None
+) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return the work of an executor on one group and dimension."""
 
     def work(rows: pd.DataFrame) -> pd.DataFrame:
@@ -228,7 +241,7 @@ def _adviser(share: float, window_s: int) -> Callable[[pd.DataFrame], pd.DataFra
         limit = rows["limit"].iloc[0]
         seconds = rows["second"].tolist()
         of = RecordedDemand(seconds, rows["least"].tolist(), rows["most"].tolist())
-        found = advise(of, share, None if pd.isna(limit) else int(limit))
+        found = advise(of, share, None if pd.isna(limit) else int(limit), recorded)
         told = asdict(found)
         del told["throttled"]
         head = [rows[name].iloc[0] for name in _GROUP]

@@ -10,20 +10,15 @@ the *latency regret*: how much longer a message waited than at one central bucke
 the same clients. Clients that have P messages under way wait P/A for one when A pass per second (Little's
 law), and would wait P/C there: so it is C/A - 1 of their wait, in the seconds in which they wanted at
 least the limit.
-
-All of it comes from one row per group and 20 seconds, so that recorded seconds are shuffled once.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 BUCKETS_S = (1, 5, 10, 20)
 
-_LONGEST_S = BUCKETS_S[-1]
 _GROUP = ["resource_group", "dimension"]
 
 
@@ -37,73 +32,22 @@ def bucket_peaks(groups: DataFrame) -> DataFrame:
     Args:
         groups: group seconds.
     """
-    slot = F.pmod("second", F.lit(_LONGEST_S))
-    parts = [(length, n) for length in BUCKETS_S for n in range(_LONGEST_S // length)]
-    sums = [
-        column
-        for length, n in parts
-        for column in _sums(F.floor(slot / length) == n, _name(length, n))
-    ]
-    block = F.floor(F.col("second") / _LONGEST_S).alias("block")
-    saturated = F.col("demand") >= F.col("room")
-    waited = [
-        F.sum(F.when(saturated, F.col(name))).alias(f"saturated_{name}")
-        for name in ("admitted", "room")
-    ]
-    blocks = groups.where("known").groupBy(*_GROUP, block).agg(*sums, *waited)
-    over = {(length, n): _over(length, _name(length, n)) for length, n in parts}
-    found = [
-        column
-        for length in BUCKETS_S
-        for column in _found(length, [over[each] for each in parts if each[0] == length])
-    ]
-    stacked = ", ".join(
-        f"{length}, buckets_{length}, above_{length}, peak_{length}" for length in BUCKETS_S
+    known = groups.where("known")
+    lengths = F.explode(F.array(*map(F.lit, BUCKETS_S)))
+    # Null when the limit lets nothing pass.
+    over = F.try_divide(F.sum("admitted").cast("double"), F.sum(F.col("limit").cast("double"))) - 1
+    whole = (
+        known.withColumn("length_s", lengths)
+        .groupBy(*_GROUP, "length_s", F.floor(F.col("second") / F.col("length_s")).alias("bucket"))
+        .agg(over.alias("over"), F.count("*").alias("seconds"))
+        .where(F.col("seconds") == F.col("length_s"))
     )
-    return (
-        blocks.groupBy(*_GROUP)
-        .agg(*found, _latency_regret().alias("latency_regret"))
-        .select(
-            *_GROUP,
-            F.expr(f"stack({len(BUCKETS_S)}, {stacked}) as (length_s, buckets, above, peak)"),
-            "latency_regret",
-        )
-        .where(F.col("buckets") > 0)
+    found = whole.groupBy(*_GROUP, "length_s").agg(
+        F.count("over").alias("buckets"),
+        F.count_if(F.col("over") > 0).alias("above"),
+        F.max("over").alias("peak"),
     )
-
-
-def _sums(inside: Column, name: str) -> list[Column]:
-    return [
-        F.sum(F.when(inside, F.col("admitted"))).alias(f"passed_{name}"),
-        F.sum(F.when(inside, F.col("limit"))).alias(f"room_{name}"),
-        F.count_if(inside).alias(f"seconds_{name}"),
-    ]
-
-
-def _over(length: int, name: str) -> Column:
-    """The excess of one bucket; null when it is not whole, or the limit lets nothing pass."""
-    part = F.try_divide(F.col(f"passed_{name}").cast("double"), F.col(f"room_{name}")) - 1
-    return F.when(F.col(f"seconds_{name}") == length, part)
-
-
-def _found(length: int, over: list[Column]) -> list[Column]:
-    def number(conditions: list[Column]) -> Column:
-        return F.sum(reduce(Column.__add__, [each.cast("int") for each in conditions]))
-
-    worst = over[0] if len(over) == 1 else F.greatest(*over)
-    above = [F.coalesce(each > 0, F.lit(False)) for each in over]
-    return [
-        number([each.isNotNull() for each in over]).alias(f"buckets_{length}"),
-        number(above).alias(f"above_{length}"),
-        F.max(worst).alias(f"peak_{length}"),
-    ]
-
-
-def _latency_regret() -> Column:
-    """The sums are of all blocks; when nothing passed the wait had no end."""
-    room, admitted = (F.sum(f"saturated_{name}") for name in ("room", "admitted"))
-    return F.try_divide(room.cast("double"), admitted) - 1
-
-
-def _name(length: int, n: int) -> str:
-    return f"{length}_{n}"
+    regret = F.try_divide(F.sum("room").cast("double"), F.sum("admitted")) - 1
+    waited = known.where(F.col("demand") >= F.col("room")).groupBy(*_GROUP)
+    regrets = waited.agg(regret.alias("latency_regret"))
+    return found.where(F.col("buckets") > 0).join(regrets, _GROUP, "left")

@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from spark_jobs import look
 from spark_jobs.report_data import Curves, Value
+from spark_jobs.summary import figure as figure_of
 from spark_jobs.summary import title_of
 
 MARKS_MAX = 40
@@ -118,9 +119,10 @@ def settle_times(title: str, events: Sequence[Value], target: float | None) -> C
             settle_s = event["settle_s"]
             late = settle_s is None or (target is not None and settle_s > target)
             colour = look.SOFT if not event["judged"] else look.BAD if late else look.ACCENT
-            length = longest if settle_s is None else max(settle_s, longest / 400)
+            never = longest if event["judged"] else 0
+            length = never if settle_s is None else max(settle_s, longest / 400)
             axes.barh(row, length, height=0.6, color=colour, gid="event")
-            told = "never" if settle_s is None else f"{settle_s:g} s"
+            told = figure_of("settle_s", settle_s, judged=event["judged"])
             axes.annotate(told, (length, row), (6, 0), textcoords="offset points", va="center")
         if target is not None:
             axes.axvline(target, color=look.BAD, linestyle=look.DASHES, gid="target")

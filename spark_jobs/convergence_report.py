@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -32,7 +32,7 @@ from spark_jobs.program import parser_of, run
 from spark_jobs.progress import Progress
 from spark_jobs.recording import Recording, open_recording, session_for
 from spark_jobs.report_data import Peer, ReportData
-from spark_jobs.session import computing
+from spark_jobs.session import AT_ONCE, computing
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.targets import FigureBound, missed, parse
 
@@ -108,7 +108,8 @@ def frames(
 ) -> dict[str, DataFrame]:
     """Every figure of the recorded tables, by the name of its Parquet directory.
 
-    Each is computed as soon as what it is made of is there, some at a time.
+    Each is computed as soon as what it is made of is there, some at a time. The first that fails ends
+    all: none is begun any more, and those that Spark is computing are interrupted.
 
     Args:
         tables: by name.
@@ -117,7 +118,7 @@ def frames(
     """
     made: dict[str, Future[DataFrame]] = {}
     # They are begun in this order, and each waits only for earlier ones.
-    pool = ThreadPoolExecutor(collecting.AT_ONCE)
+    pool = ThreadPoolExecutor(AT_ONCE)
 
     def keep(
         name: str, make: Callable[..., DataFrame], *inputs: DataFrame | Future[DataFrame]
@@ -159,7 +160,13 @@ def frames(
         keep("broker_curves", collecting.broker_curves, brokers, curves)
         keep("worst_seconds", collecting.worst_seconds, groups, events)
         keep("buckets", bucket_peaks, groups)
+        for ended in wait(made.values(), return_when=FIRST_EXCEPTION).done:
+            ended.result()
         return {name: each.result() for name, each in made.items()}
+    except Exception:
+        pool.shutdown(wait=False, cancel_futures=True)
+        reports.sparkSession.interruptAll()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -190,6 +197,10 @@ def warnings_of(recording: Recording, collected: ReportData) -> list[str]:
         found.append(f"{unknown:,} of {known + unknown:,} seconds were not wholly recorded")
     if not collected.events:
         found.append("no event: no limited group had a participant while something was recorded")
+    if more := collected.left_out.get("events"):
+        found.append(
+            f"{more:,} more events are in parquet/events and are not held to conditions here"
+        )
     return found
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.timeline import run_number
+from spark_jobs.timeline import SETTINGS, run_number
 
 STEP_S = 3
 """The seconds before a step, and from it on, whose means are compared."""
@@ -235,16 +235,14 @@ def _ends(of_spells: DataFrame, of_runs: DataFrame) -> DataFrame:
 
 def _changes(limits: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*_GROUP).orderBy("number")
-    definition = F.struct("limit", "law", "overshoot_policy", "weights")
+    definition = F.struct("limit", *SETTINGS)
     changed = limits.withColumn("before", F.lag(definition).over(in_order)).where(
         (F.col("number") > 1) & ~definition.eqNullSafe(F.col("before"))
     )
     return changed.select(
         *_GROUP,
         F.lit("configuration").alias("kind"),
-        F.concat(F.coalesce(F.col("limit").cast("string"), F.lit("unlimited")), F.lit("/s")).alias(
-            "subject"
-        ),
+        F.coalesce(F.concat("limit", F.lit("/s")), F.lit("unlimited")).alias("subject"),
         F.col("known_second").alias("happened"),
         F.col("known_second").alias("known"),
     )

@@ -44,7 +44,8 @@ DEFINITIONS: Mapping[str, str] = {
 
 RECLAIMED_AT = 0.99
 JUDGED_FROM_S = 5
-"""A period with fewer whole seconds says nothing about settling; it is shown and not held to targets."""
+"""A period with fewer seconds in which the group had a limit and a participant says nothing about
+settling; it is shown and not held to targets."""
 
 SPAN_S = 600
 """The span by which periods are looked up: one has few periods, a long period few of them."""
@@ -78,8 +79,8 @@ def event_figures(
         figures.withColumn("starvation_s", F.coalesce("starvation_s", F.lit(0)))
         .withColumn("reclaim_s", F.when(crash, F.col("full_second") - F.col("happened")))
         .withColumn("settle_s", _settle())
-        .withColumn("judged", F.col("ends") - F.col("known") >= JUDGED_FROM_S)
-        .drop("full_second", "last_off", "last_after")
+        .withColumn("judged", F.coalesce("seconds_after", F.lit(0)) >= JUDGED_FROM_S)
+        .drop("full_second", "last_off", "last_after", "seconds_after")
     )
 
 
@@ -96,9 +97,9 @@ def _in_period(seconds: DataFrame, periods: DataFrame) -> DataFrame:
     grow with the square of the recorded time.
     """
     half = F.col("known_second") + (F.col("ends") - F.col("known_second")) / 2
-    spans = F.explode(F.sequence(_span("happened"), _span("ends")))
+    spans = F.explode(F.sequence(span_of("happened"), span_of("ends")))
     return (
-        seconds.withColumn("span", _span("second"))
+        seconds.withColumn("span", span_of("second"))
         .join(periods.withColumn("span", spans), [*_GROUP, "span"])
         .where(F.col("second").between(F.col("happened"), F.col("ends")))
         .withColumn("steady", F.col("second") > half)
@@ -106,14 +107,16 @@ def _in_period(seconds: DataFrame, periods: DataFrame) -> DataFrame:
     )
 
 
-def _span(second: str) -> Column:
+def span_of(second: str) -> Column:
+    """The span of time that a second is in."""
     return F.floor(F.col(second) / SPAN_S)
 
 
 def _with_ten_seconds(groups: DataFrame) -> DataFrame:
     ten = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-9, 0)
     known = F.col("known").cast("int")
-    over = F.try_divide(F.sum("admitted").over(ten), F.sum("limit").over(ten)) - 1
+    limit = F.col("limit").cast("double")  # a byte limit may be as large as a number can be
+    over = F.try_divide(F.sum("admitted").over(ten), F.sum(limit).over(ten)) - 1
     return groups.withColumn("over_10s", F.when(F.sum(known).over(ten) == 10, over))
 
 
@@ -164,6 +167,7 @@ def _held(judged: DataFrame) -> DataFrame:
             F.sum(passed).alias("admitted_steady"),
             F.max(F.when(after & not_settled, F.col("second"))).alias("last_off"),
             F.max(F.when(after & known, F.col("second"))).alias("last_after"),
+            F.count_if(after).alias("seconds_after"),
             F.min(F.when(reclaimed, F.col("second"))).alias("full_second"),
         )
     )

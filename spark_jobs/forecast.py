@@ -1,7 +1,8 @@
 """When a limit will be reached, from the part of it that each hour used.
 
-The forecast is a straight line through the used part of each hour of the last ``FORECAST_DAYS`` days. It
-is given only where the line rises and explains at least half of the variance; more would be a guess.
+The forecast is a straight line through the used part of each hour of the last ``FORECAST_DAYS`` days;
+what had no limit in them has none. It is given only where the line rises and explains at least half of
+the variance; more would be a guess.
 """
 
 from __future__ import annotations
@@ -32,16 +33,15 @@ def forecast(of_hours: DataFrame, by: Sequence[str]) -> DataFrame:
         of_hours: hour, used (null is no limit), and what it is of.
         by: what tells apart what has a limit.
     """
-    day = F.unix_seconds("hour") / _SECONDS_PER_DAY
-    recent = of_hours.where(F.col("used").isNotNull()).withColumn("day", day)
-    last = recent.groupBy(*by).agg(F.max("day").alias("last"))
+    hours = of_hours.withColumn("day", F.unix_seconds("hour") / _SECONDS_PER_DAY)
+    recent = hours.crossJoin(hours.agg(F.max("day").alias("newest"))).where(
+        F.col("used").isNotNull() & (F.col("day") > F.col("newest") - FORECAST_DAYS)
+    )
     line = (
-        recent.join(last, [*by])
-        .where(F.col("day") > F.col("last") - FORECAST_DAYS)
-        .groupBy(*by)
+        recent.groupBy(*by)
         .agg(
             F.count("*").alias("hours"),
-            F.max("last").alias("last"),
+            F.max("day").alias("last"),
             F.regr_slope("used", "day").alias("per_day"),
             F.regr_intercept("used", "day").alias("start"),
             F.regr_r2("used", "day").alias("explained"),

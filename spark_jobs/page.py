@@ -57,10 +57,8 @@ def page(
     """The whole page."""
 
     def misses(event: Value, name: str) -> bool:
-        value = event[name]
-        asked = [condition for condition in conditions if condition.name == name]
-        known = value is not None or name == "settle_s"
-        return event["judged"] and known and not all(each.holds(value) for each in asked)
+        asked = (condition for condition in conditions if condition.name == name)
+        return event["judged"] and any(each.misses(event) for each in asked)
 
     drawn = curves_of(collected)
     return rendered(
@@ -97,8 +95,8 @@ def shown(value: Any, column: str = "") -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _figure(value: Any, name: str) -> str:
-    return figure(name, value)
+def _figure(value: Any, name: str, *, judged: bool = True) -> str:
+    return figure(name, value, judged=judged)
 
 
 def _span(drawn: Sequence[Curves]) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from spark_jobs.refusals import RefusedInput
 
@@ -21,6 +21,7 @@ _AS_HADOOP_SAYS = {"s3": "s3a"}
 _OF_FSSPEC = "fsspec+"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PATTERN = re.compile(r"[]\[{}*?\\]")
 _OPTIONS = ("endpoint_override", "scheme", "region")
 
 
@@ -92,6 +93,15 @@ def place_of(text: str | os.PathLike[str] | StorePlace) -> StorePlace:
             f"{text[:60]!r}: no place; a directory or URL has 1 to {LENGTH_MAX:,} characters,"
             " none of them a control character"
         )
+    place = _place_of(text)
+    if pattern := _PATTERN.search(place.for_spark):
+        raise BadPlace(
+            f"{place.for_spark}: Spark takes {pattern[0]} for a pattern; name a place without it"
+        )
+    return place
+
+
+def _place_of(text: str) -> StorePlace:
     if text.startswith("file:"):
         return _of_file_url(text)
     if "://" not in text:
@@ -105,7 +115,7 @@ def _of_file_url(text: str) -> StorePlace:
         path = path.removeprefix("//")
     if not path.startswith("/"):
         raise BadPlace(f"{text}: a file: URL has an absolute path and no host, as in file:///var/x")
-    return StorePlace(path)
+    return StorePlace(_decoded(text, path))
 
 
 def _of_url(text: str) -> StorePlace:
@@ -126,10 +136,20 @@ def _of_url(text: str) -> StorePlace:
         raise BadPlace(
             f"{text}: not a URL as in s3://bucket/directory or hdfs://host:8020/directory"
         )
-    if ".." in parts.path.split("/"):
+    # The recorder gives fsspec its path as it is.
+    path = parts.path if text.startswith(_OF_FSSPEC) else _decoded(text, parts.path)
+    if ".." in path.split("/"):
         raise BadPlace(f"{text}: .. has no meaning in a URL")
     options = _options(text, scheme, parts.query)
-    return StorePlace(f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}", options)
+    return StorePlace(f"{scheme}://{parts.netloc}{path.rstrip('/')}", options)
+
+
+def _decoded(text: str, path: str) -> str:
+    """A path without the escapes of a URL, as the recorder reads it."""
+    path = unquote(path)
+    if _CONTROL.search(path):
+        raise BadPlace(f"{text}: a control character has no place in a path")
+    return path
 
 
 def _options(text: str, scheme: str, query: str) -> dict[str, str]:

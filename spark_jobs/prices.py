@@ -78,7 +78,7 @@ def read_prices(path: Path) -> PriceTable:
         table = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except OSError as error:
         raise BadPrices(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ArithmeticError) as error:
+    except (ValueError, ArithmeticError) as error:  # a number may be too long to be read
         raise BadPrices(f"{path}: not TOML: {error}") from error
     _known(str(path), table, _KEYS)
     return PriceTable(

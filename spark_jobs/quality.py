@@ -16,7 +16,10 @@ _REPORT = ["sender", "sender_incarnation", "sequence"]
 
 
 def clock_skew(reports: DataFrame) -> DataFrame:
-    """One row per pair of brokers a < b: skew_s of b against a, uncertainty_s, reports compared."""
+    """One row per pair of brokers a < b.
+
+    Columns: skew_s of b against a, apart_s (without its sign), uncertainty_s, reports compared.
+    """
     sent = (
         reports.where(F.col("direction") == "sent")
         .groupBy(*_REPORT)
@@ -47,10 +50,12 @@ def clock_skew(reports: DataFrame) -> DataFrame:
         F.col("least_us").alias("back_us"),
         F.col("reports").alias("reports_back"),
     )
+    skew_s = (F.col("there_us") - F.col("back_us")) / 2e6
     return there.join(back, ["a", "b"]).select(
         "a",
         "b",
-        ((F.col("there_us") - F.col("back_us")) / 2e6).alias("skew_s"),
+        skew_s.alias("skew_s"),
+        F.abs(skew_s).alias("apart_s"),
         ((F.col("there_us") + F.col("back_us")) / 2e6).alias("uncertainty_s"),
         (F.col("reports_there") + F.col("reports_back")).alias("reports"),
     )

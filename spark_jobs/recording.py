@@ -28,11 +28,12 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.types import MapType, StructType
 
+from coordinator.adapters.recorder.tables import SCHEMA_VERSION
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.session import computing, enlarge, is_small, session
 from spark_jobs.stores import NoSuchFile, Store, StoreFailure, store_of
-from spark_jobs.tables import MARKS, RARE, REQUIRED, SCHEMA_VERSION, SCHEMAS
+from spark_jobs.tables import MARKS, RARE, REQUIRED, SCHEMAS
 
 UNREADABLE_MAX = 1_000
 """Files that may be left out; where there are more, it is not a recording with some bad files."""
@@ -133,25 +134,15 @@ def open_recording(
     if len({name for _, name in counts}) > 1:
         tables = {name: frame.where(F.col("cluster") == chosen) for name, frame in tables.items()}
     enlarge(spark, sum(rows.values()))
-    of_columns = {name: _only(frame, SCHEMAS[name]) for name, frame in tables.items()}
+    # Without the columns of its directories.
+    of_columns = {name: frame.select(*SCHEMAS[name].names) for name, frame in tables.items()}
     return Recording(spark, directory, chosen, of_columns, rows, tuple(left_out))
 
 
-def nothing(spark: SparkSession, columns: str) -> DataFrame:
+def nothing(spark: SparkSession, columns: StructType) -> DataFrame:
     """A frame of these columns without a row; Spark leaves out of a plan what is known to be empty."""
-    nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in _fields(columns))
+    nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in columns)
     return spark.range(0).select(*nulls)
-
-
-def _fields(columns: str) -> StructType:
-    schema = StructType.fromDDL(columns)
-    assert isinstance(schema, StructType)
-    return schema
-
-
-def _only(frame: DataFrame, columns: str) -> DataFrame:
-    """The columns of the table, without those of its directories."""
-    return frame.select(*_fields(columns).names)
 
 
 def _refuse_lacking(
@@ -249,7 +240,7 @@ def _unreadable(spark: SparkSession, table: str, root: str) -> list[str]:
     """
     every = [
         F.to_json(field.name) if isinstance(field.dataType, MapType) else F.col(field.name)
-        for field in _fields(SCHEMAS[table])
+        for field in SCHEMAS[table]
     ]
     frame = _reader(spark, table, skip=True).parquet(root)
     read = frame.groupBy(F.col(_PATH).alias("path")).agg(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.model import (
@@ -23,9 +23,10 @@ from coordinator.core.model import (
 )
 from coordinator.simulation.replay import UNBOUNDED, BrokerStory, ReplayInput
 from coordinator.simulation.tree_replay import TreePlace
+from spark_jobs import timeline
 from spark_jobs.recording import Recording
 from spark_jobs.tables import DIMENSION_COLUMNS
-from spark_jobs.timeline import SATURATED, THROTTLED
+from spark_jobs.timeline import SATURATED, SETTINGS, THROTTLED
 
 KEY = ["resource_group", "monitoring_class"]
 """The subject of a story."""
@@ -34,7 +35,9 @@ DEFINITIONS_MAX = 1_000
 """Of one group; older ones are left out, and the first of the others holds before it was known."""
 
 
-def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> DataFrame:
+def demand(
+    admitted: DataFrame, groups: Sequence[str] | None, seconds: int, together: Column | None = None
+) -> DataFrame:
     """One row per group, class, broker and second: messages, bytes, wanted, topics, and the local limits.
 
     ``wanted`` is in messages; null is that no client was connected, UNBOUNDED that it is not known.
@@ -42,7 +45,8 @@ def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> D
     Args:
         admitted: the recorded table.
         groups: which ones; None is all.
-        seconds: how many of each group, its last ones.
+        seconds: how many, the last ones of each group, or of all that are played together.
+        together: what is played together, such as the root of a tree; None is each group alone.
     """
     chosen = admitted if groups is None else admitted.where(F.col("resource_group").isin(*groups))
     by_unit = F.when(F.col("dimension").endswith("InMsgs"), "messages").otherwise("bytes")
@@ -70,7 +74,8 @@ def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> D
             F.max("topics").alias("topics"),
         )
     )
-    last = F.max("second").over(Window.partitionBy(*KEY))
+    whose = F.col("resource_group") if together is None else together
+    last = F.max("second").over(Window.partitionBy(whose, "monitoring_class"))
     wanted = (
         F.when(F.col("held") >= SATURATED, F.lit(UNBOUNDED))
         .when(F.col("held") >= THROTTLED, F.col("messages") * (1 + F.col("held")))
@@ -92,13 +97,7 @@ def definitions(configuration: DataFrame) -> DataFrame:
     """One row per group, class and definition: known_second and everything that it says."""
     newest_first = Window.partitionBy("resource_group").orderBy(F.desc("configuration_version"))
     known = (
-        configuration.where(F.col("configuration_version").isNotNull())
-        .groupBy("resource_group", "configuration_version")
-        .agg(
-            F.unix_seconds(F.min("ts")).alias("known_second"),
-            *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
-            *(F.first(name).alias(name) for name in ("law", "overshoot_policy", "weights")),
-        )
+        timeline.definitions(configuration)
         .withColumn("number", F.row_number().over(newest_first))
         .where(F.col("number") <= DEFINITIONS_MAX)
         .drop("number")
@@ -121,12 +120,13 @@ def story_of(
         return None
     first, last = span or (int(rows["second"].min()), int(rows["second"].max()))
     told = told.sort_values("configuration_version")
-    since = [0, *((told["known_second"].iloc[1:] - first).clip(lower=0).astype(int))]
+    # By clocks apart a definition may be known before the one that it replaces.
+    since = (told["known_second"].cummax() - first).clip(lower=0).astype(int).tolist()
     groups = [_definition(row) for row in told.to_dict("records")]
     monitoring_class = MonitoringClass(told["monitoring_class"].iloc[0])
     story = ReplayInput(
         monitoring_class,
-        list(zip(since, groups, strict=True)),
+        list(zip([0, *since[1:]], groups, strict=True)),
         {
             str(name): _broker(of_broker, first, last)
             for name, of_broker in rows.groupby("broker", sort=True)
@@ -169,9 +169,7 @@ def _definition(row: Mapping[str, Any]) -> ResourceGroup:
         Dimension(name): None if pd.isna(row[column]) else int(row[column])
         for name, column in DIMENSION_COLUMNS.items()
     }
-    named = {
-        name: row[name] for name in ("law", "overshoot_policy", "weights") if row[name] is not None
-    }
+    named = {name: row[name] for name in SETTINGS if row[name] is not None}
     return replace(ResourceGroup(row["resource_group"], Rates.from_mapping(rates)), **named)
 
 

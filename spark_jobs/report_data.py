@@ -21,8 +21,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-AT_ONCE = 4
-"""Tables that are computed at a time; Spark plans most of them for longer than it computes them."""
+from spark_jobs.session import AT_ONCE
+
 GROUPS_MAX = 8
 BROKERS_MAX = 24
 POINTS_MAX = 600
@@ -36,7 +36,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], int]] = {
     "curves": ((*_GROUP, "second"), GROUPS_MAX * POINTS_MAX),
     "broker_curves": ((*_GROUP, "place", "second"), GROUPS_MAX * BROKERS_MAX * POINTS_MAX),
     "worst_seconds": (("-furthest_off", "second"), WORST_MAX),
-    "clock_skew": (("a", "b"), _ROWS_MAX),
+    "clock_skew": (("-apart_s", "a", "b"), _ROWS_MAX),
     "report_ages": (("receiver", "sender"), _ROWS_MAX),
     "control_bytes": (("broker",), _ROWS_MAX),
     "recorded": (("broker",), _ROWS_MAX),

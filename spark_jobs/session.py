@@ -30,8 +30,9 @@ _SETTINGS = {
     # Others read what is written here: microseconds with a zone, not Spark's own INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.ansi.enabled": "true",
-    # A file that lies about its content must end the job, not shorten the figures.
+    # A file that lies about its content, or is gone, must end the job, not shorten the figures.
     "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
 }
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
@@ -39,6 +40,8 @@ _QUICK_BYTES = 8 * 2**20
 """Less than this, some 500,000 rows, is done before a larger session would have warmed up."""
 _THOROUGH = "-XX:+UseParallelGC"
 """For the rest: a job waits for its end, not for each of its pauses."""
+AT_ONCE = 4
+"""Tables that are computed at a time; Spark plans most of them for longer than it computes them."""
 _PARTITION_ROWS = 500_000
 """The rows of a partition between tasks: the memory of one task suffices to sort them."""
 _LOCAL_SETTINGS = {

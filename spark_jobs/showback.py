@@ -26,6 +26,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,10 @@ def make(recording: Recording, prices: PriceTable, out: Path | StorePlace) -> Bi
     """
     spark, failure = recording.spark, f"{recording.directory}: Spark could not make a bill of it"
     with writing(spark, out) as (target, store), computing(spark, failure):
-        covered = write_days(spark, coverage(recording.tables), target / "coverage", "recorded_s")
+        keep = partial(write_days, spark, cluster=recording.cluster)
+        covered = keep(coverage(recording.tables), target / "coverage", "recorded_s")
         found = usage_hours(recording.tables["namespaces"])
-        written = write_days(spark, found, target / "usage", "broker_minutes")
+        written = keep(found, target / "usage", "broker_minutes")
         lines = with_missing(bill(written, prices), covered, "month").persist()
         lines.repartition(1).write.mode("overwrite").parquet((target / "bill").for_spark)
         number = lines.count()

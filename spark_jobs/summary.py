@@ -124,10 +124,10 @@ def moment(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def figure(name: str, value: Any) -> str:
-    """A figure of an event as people read it."""
+def figure(name: str, value: Any, *, judged: bool = True) -> str:
+    """A figure of an event as people read it: what is not judged has not failed to settle."""
     if value is None:
-        return "never" if name == "settle_s" else "-"
+        return "never" if judged and name == "settle_s" else "-"
     form = _FORMS.get(name)
     return _percent(value) if form is None else form.format(value)
 
@@ -138,7 +138,7 @@ def _cells(event: Mapping[str, Any]) -> list[str]:
     return [
         event["resource_group"][:16],
         title if len(title) <= 26 else f"{title[:23]}...",
-        *(figure(name, event[name]) for name in names),
+        *(figure(name, event[name], judged=event["judged"]) for name in names),
     ]
 
 

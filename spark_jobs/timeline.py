@@ -33,8 +33,9 @@ from spark_jobs.tables import DIMENSION_COLUMNS
 
 SATURATED = 0.9
 THROTTLED = 0.1
-OBSERVED_US = 950_000
-"""A second of which a sidecar saw less than this is not known."""
+OBSERVED_US = (950_000, 1_500_000)
+"""A second is known of which a broker's sidecar saw this much. Less is a part of it; more is a second
+that was there twice, as where a clock is set back, two sidecars have one name, or a file is copied."""
 
 SETTLED_WITHIN = 0.05
 """Of C/N: how far a settled broker may be from its share."""
@@ -43,8 +44,27 @@ BURST_S = 0.05
 """The savings of the central bucket, and the queue of its clients, as time."""
 LOOK_BACK_S = 9
 
+SETTINGS = ("law", "overshoot_policy", "weights")
+"""The columns of a definition beside its limits."""
+
 _FOREVER = 2**40
 _GROUP = ["resource_group", "dimension"]
+
+
+def definitions(configuration: DataFrame) -> DataFrame:
+    """One row per group and definition: known_second, when the first sidecar knew it, and what it says.
+
+    Args:
+        configuration: the recorded table.
+    """
+    return (
+        configuration.where(F.col("configuration_version").isNotNull())
+        .groupBy("resource_group", "configuration_version")
+        .agg(
+            F.unix_seconds(F.min("ts")).alias("known_second"),
+            *(F.first(name).alias(name) for name in (*DIMENSION_COLUMNS.values(), *SETTINGS)),
+        )
+    )
 
 
 def limits_over_time(configuration: DataFrame) -> DataFrame:
@@ -54,27 +74,17 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
     before the recording.
     """
     pairs = ", ".join(f"'{name}', {column}" for name, column in DIMENSION_COLUMNS.items())
-    first_known = (
-        configuration.where(F.col("configuration_version").isNotNull())
-        .groupBy("resource_group", "configuration_version")
-        .agg(
-            F.min("ts").alias("known"),
-            *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
-            F.first("law").alias("law"),
-            F.first("overshoot_policy").alias("overshoot_policy"),
-            F.first("weights").alias("weights"),
-        )
-    )
-    by_dimension = first_known.select(
+    by_dimension = definitions(configuration).select(
         "resource_group",
         "configuration_version",
-        "law",
-        "overshoot_policy",
-        "weights",
-        F.unix_seconds("known").alias("known_second"),
+        "known_second",
+        *SETTINGS,
         F.expr(f"stack({len(DIMENSION_COLUMNS)}, {pairs}) as (dimension, limit)"),
     )
     in_order = Window.partitionBy(*_GROUP).orderBy("configuration_version")
+    # Of two that came to be known in one second, or in another order by clocks apart, the last one holds:
+    # a second with two limits would count its messages twice.
+    later = in_order.rowsBetween(1, Window.unboundedFollowing)
     before = F.lag("limit").over(in_order)
     number = F.row_number().over(in_order)
     raised = F.col("limit").isNull() | (before.isNotNull() & (F.col("limit") >= before))
@@ -89,7 +99,7 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
         .withColumn("from_second", begins)
         .withColumn(
             "to_second",
-            F.coalesce(F.lead("from_second").over(in_order) - 1, F.lit(_FOREVER)),
+            F.coalesce(F.min("from_second").over(later) - 1, F.lit(_FOREVER)),
         )
         .withColumn("limit_after", F.lead("limit").over(in_order))
         .withColumn("changed_second", F.lead("known_second").over(in_order))
@@ -149,11 +159,19 @@ def broker_seconds(
         least_room = F.least(least_room, F.col("part_low"))
     by_topics = (F.col("weights") == "topics") & (F.col("topics") > 0)
     weight = F.when(by_topics, F.col("topics")).otherwise(1)
-    weighed = limited.withColumns({"demand": _demand(), "weight": weight, "room": least_room})
-    return _with_shares(weighed, key).select(
+    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
+    weighed = limited.withColumns(
+        {"demand": _demand(), "weight": weight, "room": least_room, "takes_part": takes_part}
+    )
+    return with_shares(weighed, key).select(
         *key, "broker", "run", "limit", "room", "admitted", "demand", "fair", "local_limit",
-        "participants", (F.col("observed_us") >= OBSERVED_US).alias("known"), "brokers",
+        "participants", seen_once().alias("known"), "brokers",
     )  # fmt: skip
+
+
+def seen_once() -> Column:
+    """Whether a broker's second was seen as a whole, and once."""
+    return F.col("observed_us").between(*OBSERVED_US)
 
 
 def run_number() -> Column:
@@ -183,7 +201,7 @@ def group_seconds(brokers: DataFrame, gap_edges: DataFrame) -> DataFrame:
         F.max("brokers").alias("brokers"),
         F.max(F.try_divide(distance, part)).alias("worst"),
         F.max_by("broker", distance).alias("furthest"),
-        F.sum("local_limit").alias("local_limits"),
+        F.try_sum("local_limit").alias("local_limits"),
         F.bool_and("known").alias("observed"),
     )
     so_far = (
@@ -230,7 +248,7 @@ def certified_seconds(groups: DataFrame, certificates: DataFrame) -> DataFrame:
     newcomers = F.greatest(F.col("brokers") - F.col("holders"), F.lit(0))
     return (
         groups.join(lowest, [*_GROUP, "second"], "left")
-        .withColumn("certified", F.col("most") + F.col("newcomer") * newcomers)
+        .withColumn("certified", F.try_add("most", F.try_multiply("newcomer", newcomers)))
         .drop("most", "newcomer", "holders")
     )
 
@@ -276,7 +294,7 @@ def _least_held(seconds: DataFrame, brokers: DataFrame) -> DataFrame:
         .agg(F.min("local_limit").alias("least"), F.count("near").alias("recorded"))
         .where(F.col("recorded") == 3)
         .groupBy(*key)
-        .agg(F.sum("least").alias("held"))
+        .agg(F.try_sum("least").alias("held"))
     )
 
 
@@ -316,7 +334,13 @@ def _central() -> Column:
     return F.aggregate(seconds, empty, next_second)["passed"]
 
 
-def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
+def with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
+    """Add fair, the max-min share of each broker, and brokers, how many of them take part.
+
+    Args:
+        demands: of brokers, with room, demand, weight and takes_part.
+        key: the columns of what they share.
+    """
     # In order also where no order is needed, and by a column: so one sort does for all of them.
     smaller_first = Window.partitionBy(*key).orderBy("demand_per_weight", "broker")
     first, here, last = Window.unboundedPreceding, Window.currentRow, Window.unboundedFollowing
@@ -327,10 +351,9 @@ def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
     weights_left = (
         F.sum("weight").over(all_of_them) - F.sum("weight").over(so_far) + F.col("weight")
     )
-    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
     levels = demands.withColumn("demand_per_weight", F.col("demand") / F.col("weight")).withColumns(
         {
-            "brokers": F.count_if(takes_part).over(all_of_them),
+            "brokers": F.count_if("takes_part").over(all_of_them),
             "level": (F.col("room") - smaller) / weights_left,
         }
     )

@@ -13,8 +13,10 @@ nothing can be made.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ ROWS_MAX = 2_000
 _LINE = "{resource_group:<16} {dimension:<20} {hours:>6} {used:>7} {per_day:>9}  {reached}"
 _TITLES = {
     "resource_group": "group", "dimension": "dimension", "hours": "hours", "used": "used",
-    "per_day": "per day", "reached": "80 % is reached",
+    "per_day": "per day", "reached": "80 % is reached (UTC)",
 }  # fmt: skip
 
 
@@ -154,27 +156,39 @@ def roll_up(recording: Recording, out: Path | StorePlace) -> RollUpOutcome:
         computing(spark, f"{recording.directory}: Spark could not roll it up"),
     ):
         tables = recording.tables
-        covered = write_days(spark, coverage(tables), target / "coverage", "recorded_s")
+        keep = partial(write_days, spark, cluster=recording.cluster)
+        covered = keep(coverage(tables), target / "coverage", "recorded_s")
         found = hours(tables["admitted"], tables["configuration"])
         found = with_missing(found, covered, "hour")
-        written = write_days(spark, found, target / "hours", "broker_seconds")
+        written = keep(found, target / "hours", "broker_seconds")
         by_namespace = with_missing(namespace_hours(tables["namespaces"]), covered, "hour")
-        write_days(spark, by_namespace, target / "namespaces", "broker_minutes")
+        keep(by_namespace, target / "namespaces", "broker_minutes")
         if recording.rows.get("trees"):
             of_trees = tree_hours(tables["admitted"], tables["trees"])
             of_trees = with_missing(of_trees, covered, "hour")
-            of_trees = write_days(spark, of_trees, target / "trees", "broker_seconds")
+            of_trees = keep(of_trees, target / "trees", "broker_seconds")
             used = written.unionByName(_parents(of_trees), allowMissingColumns=True)
         else:
             used = written
         lines = forecast(used, GROUP).persist()
         lines.coalesce(1).write.mode("overwrite").parquet((target / "forecast").for_spark)
-        ordered = lines.orderBy(F.desc_nulls_last("used"), "dimension", "resource_group")
         return RollUpOutcome(
-            rows=tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect()),
+            rows=tuple(first_lines(lines)),
             days=written.select("date").distinct().count(),
             warnings=(*recording.warnings, *warnings_of(recording, covered)),
         )
+
+
+def first_lines(lines: DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a forecast that are shown, those that use most first; times are UTC."""
+    ordered = lines.orderBy(F.desc_nulls_last("used"), "dimension", "resource_group").limit(
+        ROWS_MAX
+    )
+    # Of a timestamp Python would make one of the host's own zone.
+    for row in ordered.withColumn("reached", F.unix_seconds("reached")).collect():
+        second = row["reached"]
+        reached = None if second is None else datetime.fromtimestamp(second, UTC)
+        yield {**row.asDict(), "reached": reached}
 
 
 def _parents(of_trees: DataFrame) -> DataFrame:

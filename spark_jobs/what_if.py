@@ -9,7 +9,8 @@ that is from the recording is how far the answer can be trusted); and the same w
 (*changed*).
 
 Exit codes: 0 done; 1 the answer is there, but the replay differs from the recording by more than
-``TRUSTED_WITHIN``, or files were skipped; 2 wrong use, or input of which nothing can be said.
+``TRUSTED_WITHIN``, a limit is taken away, or files were skipped; 2 wrong use, or input of which nothing
+can be said.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.core.allocation.tree import MAX_DEPTH
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.tree_rules import TreeFault
 from coordinator.simulation.replay import (
@@ -45,9 +45,15 @@ from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
 from spark_jobs.session import computing
 
+ANSWER = "answer"
+"""The directory of the Parquet files; Spark deletes what else is in it."""
 SECONDS = 3_600
-"""The part of each group that is played unless told otherwise: its last hour. A second of a broker takes
-about a millisecond of processor time."""
+"""The part of each group or tree that is played unless told otherwise: its last hour. A second of a
+broker takes about a millisecond of processor time."""
+SECONDS_MIN = 10
+"""In fewer a change does not settle."""
+INTERVAL_S = (0.1, 300.0)
+"""The least and the most of another report interval."""
 ROWS_MAX = 10_000
 """Of the answer that are shown; the Parquet file has all of them."""
 TRUSTED_WITHIN = 0.05
@@ -84,27 +90,18 @@ def answers(
     together), admitted per second, and for all together the figures of replay.Figures.
     """
     groups = sorted(_kin(changes, places)) if changes else None
-    stories = demand(recording.tables["admitted"], groups, seconds)
+    tree = F.coalesce(_root(places), F.col("resource_group"))
+    stories = demand(recording.tables["admitted"], groups, seconds, tree)
     told = definitions(recording.tables["configuration"])
     play = _player(dict(changes), round_seconds, places)
-    tree = F.coalesce(_root(places), F.col("resource_group")).alias("tree")
-    together = (stories.groupBy(tree, KEY[1]), told.groupBy(tree, KEY[1]))
-    return together[0].cogroup(together[1]).applyInPandas(play, _ANSWER)
+    key = (tree.alias("tree"), KEY[1])
+    return stories.groupBy(*key).cogroup(told.groupBy(*key)).applyInPandas(play, _ANSWER)
 
 
 def _kin(names: Iterable[str], places: Mapping[str, TreePlace]) -> set[str]:
     """These groups, and all that share a limit with one of them in a tree."""
     roots = {places[name].root for name in names if name in places}
     return {*names, *(name for name, place in places.items() if place.root in roots)}
-
-
-def _above(name: str, places: Mapping[str, TreePlace]) -> Iterator[str]:
-    """The groups above one in its tree, which have no traffic of their own."""
-    for _ in range(MAX_DEPTH):
-        name = places[name].parent if name in places else ""
-        if not name:
-            return
-        yield name
 
 
 def _root(places: Mapping[str, TreePlace]) -> Column:
@@ -129,8 +126,8 @@ def ask(
         recording: what the sidecars recorded.
         changes: by group.
         round_seconds: another report interval for every sidecar.
-        seconds: how many of each group, its last ones.
-        out: where all rows go as Parquet, when anywhere.
+        seconds: how many of each group or tree, its last ones.
+        out: where all rows go as Parquet, in the directory `ANSWER`, when anywhere.
 
     Raises:
         RefusedInput: nothing can be said of it.
@@ -144,11 +141,11 @@ def ask(
         ).persist()
         if out is not None:
             with writing(spark, out) as (target, _):
-                found.write.mode("overwrite").parquet(target.for_spark)
+                found.write.mode("overwrite").parquet((target / ANSWER).for_spark)
         ordered = found.orderBy("resource_group", "dimension", "broker", "variant")
         rows = tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect())
-        played = {row["resource_group"] for row in rows}
-        played |= {above for name in played & places.keys() for above in _above(name, places)}
+        named = found.select("resource_group").distinct().collect()
+        played = _kin({row["resource_group"] for row in named}, places)
     missing = sorted(set(changes) - played)
     if missing or not rows:
         names = ", ".join(missing) or "any group"
@@ -183,13 +180,20 @@ def produce(
     """Ask what if with a session of its own.
 
     Raises:
-        BadChange: a setting cannot be understood, or nothing is to be changed.
+        BadChange: a setting, the interval or the seconds make no sense, or nothing is to be changed.
         RefusedInput: nothing can be said of the directory.
         OSError: the output cannot be written.
     """
     changes = parse(settings)
     if not changes and interval is None:
         raise BadChange("nothing is to be changed: name a setting or an interval")
+    least, most = INTERVAL_S
+    if interval is not None and not least <= interval <= most:
+        raise BadChange(
+            f"{interval:g}: write an interval of {INTERVAL_S[0]} to {INTERVAL_S[1]:g} seconds"
+        )
+    if seconds < SECONDS_MIN:
+        raise BadChange(f"{seconds}: play {SECONDS_MIN} seconds or more")
     place, target = place_of(directory), None if out is None else place_of(out)
     spark = session_for("pulsar-quota what-if", cores, place)
     recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
@@ -300,6 +304,11 @@ def _warnings(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f"{group} {dimension}: played again as it was, {admitted:,.0f}/s pass where"
                 f" {was:,.0f}/s were recorded; do not rely on what the change would do"
             )
+        if variant == "replayed" and (group, dimension, "changed") not in totals:
+            yield (
+                f"{group} {dimension}: without a limit all that is wanted passes, and a recording does"
+                " not tell what clients that waited wanted"
+            )
 
 
 def _totals(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -327,7 +336,9 @@ def _gains(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             by_broker.setdefault(key, {})[row["variant"]] = row["admitted"]
     lines = []
     for (group, dimension, broker), found in sorted(by_broker.items()):
-        was, now = found.get("replayed", 0.0), found.get("changed", 0.0)
+        if not found.keys() >= {"replayed", "changed"}:
+            continue  # without a limit nothing is played, and nothing is compared
+        was, now = found["replayed"], found["changed"]
         lines.append(
             f"{group:<16} {dimension:<20} {broker:<16} {was:>12,.0f} -> {now:>10,.0f}"
             f"  ({now - was:+,.0f})"

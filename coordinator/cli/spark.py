@@ -188,10 +188,10 @@ def what_if(  # noqa: PLR0913, PLR0917 - a flag is a parameter
         ),
     ] = None,
     interval: Annotated[
-        float | None, typer.Option(help="Another report interval, in seconds.", min=0.1, max=300)
+        float | None, typer.Option(help="Another report interval, 0.1 to 300 seconds.")
     ] = None,
     seconds: Annotated[
-        int, typer.Option(help="Last seconds of each group that are replayed.", min=10)
+        int, typer.Option(help="Last seconds of each group that are replayed, 10 or more.")
     ] = 3_600,
     cluster: Cluster = None,
     out: Annotated[

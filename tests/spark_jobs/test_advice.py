@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.advice import RecordedDemand, advise, busiest_window, shares
+from spark_jobs.advice import RecordedDemand, advise, busiest_window
 
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())
 DAY_S = 86_400
@@ -130,6 +130,16 @@ def test_days_of_the_week_that_were_not_seen_are_named() -> None:
     )
 
 
+def test_a_group_that_works_a_part_of_each_day_has_its_whole_week() -> None:
+    """Those days were recorded; it had no client for the rest of each."""
+    seconds = [MONDAY + day * DAY_S + second for day in range(7) for second in range(8 * 3_600)]
+    demand = RecordedDemand(seconds, [100.0] * len(seconds), [100.0] * len(seconds))
+    week = {date(2026, 11, 2 + day) for day in range(7)}
+
+    assert any("no whole week" in caution for caution in advise(demand).cautions)
+    assert advise(demand, recorded=week).cautions == ()
+
+
 def test_a_day_that_has_most_of_the_throttled_seconds_is_named_with_its_limit() -> None:
     """Of a week with one loud day the limit is that day's."""
     found = advise(weeks(1, [100.0, 100.0, 100.0, 100.0, 1000.0, 100.0, 100.0]))
@@ -161,14 +171,6 @@ def test_a_limit_is_moved_by_a_step_at_a_time(in_force: int | None, step: int) -
     found = advise(demand_of([900.0] * 20_000), in_force=in_force)
 
     assert (found.limit, found.step) == (900, step)
-
-
-def test_shares_are_equal_by_weight_above_what_is_wanted() -> None:
-    """The one that wants little has it, the others share the rest."""
-    wanted = {"a": 10.0, "b": 100.0, "c": 100.0}
-
-    assert shares(100, wanted, dict.fromkeys(wanted, 1.0)) == {"a": 10, "b": 45, "c": 45}
-    assert shares(100, wanted, {"a": 1.0, "b": 2.0, "c": 1.0}) == {"a": 10, "b": 60, "c": 30}
 
 
 @given(

@@ -4,45 +4,56 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
 
-from spark_jobs.advice_evidence import feeling
+from spark_jobs.advice_evidence import brokers_then
 
-GROUP = {"resource_group": "g", "monitoring_class": "Publish", "dimension": "publishRateInMsgs"}
+OF = ("Publish", "publishRateInMsgs")
+CASES = {
+    "alone": ([(1, "a", 130.0, 1), (2, "a", 101.0, 1)], {"a": (2, 31.0)}),
+    "one wants little": ([(1, "a", 20.0, 1), (1, "b", 90.0, 1)], {"b": (1, 10.0)}),
+    "no bound": ([(1, "a", math.inf, 1), (1, "b", 60.0, 1)], {"a": (1, 0.0), "b": (1, 10.0)}),
+    "three": (
+        [(1, "a", 10.0, 1), (1, "b", 100.0, 1), (1, "c", 100.0, 1)],
+        {"b": (1, 55.0), "c": (1, 55.0)},
+    ),
+    "equal": ([(1, "a", 80.0, 3), (1, "b", 80.0, 1)], {"a": (1, 30.0), "b": (1, 30.0)}),
+    "topics": ([(1, "a", 80.0, 3), (1, "b", 80.0, 1)], {"a": (1, 5.0), "b": (1, 55.0)}),
+}
+"""Of each group, at a limit of 100: second, broker, what it wants and its topics; who feels what."""
+
+Felt = dict[str, dict[str, tuple[int, float]]]
 
 
-def felt(
-    rows: list[tuple[int, str, float, int]], weights: str = "equal"
-) -> dict[str, tuple[int, float]]:
-    """Return the seconds and what is lacking, by broker, at a limit of 100."""
-    found = feeling(
-        pd.DataFrame(
-            [
-                {"second": second, "broker": broker, "most": most, "topics": topics, **GROUP}
-                for second, broker, most, topics in rows
-            ]
-        ).assign(limit=100, weights=weights)
+@pytest.fixture(scope="module")
+def felt(spark: SparkSession) -> Felt:
+    """By group and broker: in how many seconds, and how much is lacking; all in one query."""
+    key = "resource_group string, monitoring_class string, dimension string"
+    rows = [(name, *OF, *row) for name, (seconds, _) in CASES.items() for row in seconds]
+    brokers = spark.createDataFrame(
+        rows, f"{key}, second bigint, broker string, most double, topics bigint"
     )
-    return {row["broker"]: (row["seconds"], row["lacking"]) for row in found.to_dict("records")}
+    throttled = spark.createDataFrame(
+        [(name, *OF, 100, at) for name, at in {(row[0], row[3]) for row in rows}],
+        f"{key}, limit bigint, second bigint",
+    )
+    settings = spark.createDataFrame(
+        [(name, OF[1], "topics" if name == "topics" else "equal") for name in CASES],
+        "resource_group string, dimension string, weights string",
+    )
+    return {
+        name: {row["broker"]: (row["seconds"], row["lacking"]) for row in found}
+        for (name, _), found in brokers_then(brokers, throttled, settings).items()
+    }
 
 
-def test_the_only_broker_feels_what_is_above_the_limit() -> None:
-    """In every second of its own."""
-    assert felt([(1, "a", 130.0, 1), (2, "a", 101.0, 1)]) == {"a": (2, 31.0)}
+@pytest.mark.parametrize("case", CASES)
+def test_brokers_feel_what_they_want_beyond_their_share(felt: Felt, case: str) -> None:
+    """The rest of one is the others', by topics where the group weighs by them."""
+    assert felt[case] == CASES[case][1]
 
 
-def test_a_broker_that_wants_little_feels_nothing() -> None:
-    """Its share is what it wants; the other lacks the rest."""
-    assert felt([(1, "a", 20.0, 1), (1, "b", 90.0, 1)]) == {"b": (1, 10.0)}
-
-
-def test_what_is_wanted_without_bound_is_counted_in_seconds_only() -> None:
-    """The other broker has its part before it."""
-    assert felt([(1, "a", math.inf, 1), (1, "b", 60.0, 1)]) == {"a": (1, 0.0), "b": (1, 10.0)}
-
-
-@pytest.mark.parametrize(("weights", "lacking"), [("equal", 30.0), ("topics", 5.0)])
-def test_shares_go_by_what_the_group_weighs_by(weights: str, lacking: float) -> None:
-    """Three topics of four are three quarters of the limit, and the rest is the other's."""
-    assert felt([(1, "a", 80.0, 3), (1, "b", 80.0, 1)], weights)["a"] == (1, lacking)
+def test_the_worst_broker_is_named_first(felt: Felt) -> None:
+    """Only the first few are shown."""
+    assert list(felt["topics"]) == ["b", "a"]

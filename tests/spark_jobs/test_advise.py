@@ -6,11 +6,12 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.cli import manifest
@@ -18,7 +19,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.simulation.world import World
 from spark_jobs.advice_evidence import namespaces_then
 from spark_jobs.advice_shown import AdviceOutcome, page, text
-from spark_jobs.advise import ask, main
+from spark_jobs.advise import ask, group_demand, main, recorded_days
 from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from tests.spark_jobs.simulated import run_recorded
@@ -228,3 +229,39 @@ def test_namespaces_are_named_by_their_traffic_in_the_throttled_minutes(
             *({"name": f"shop/n{number}", "passed": number} for number in (5, 4, 3, 2)),
         ]
     }
+
+
+def test_seconds_of_a_gap_are_not_known_however_long_it_is(spark: SparkSession) -> None:
+    """A host's clock that begins in 1970, and is set, leaves one of years."""
+    start = 1_800_000_000
+    brokers = spark.createDataFrame(
+        [
+            ("g", "Publish", MESSAGES.value, start + second, broker, 5.0, 6.0, 1, known)
+            for second, broker, known in [
+                (0, "a", True), (1, "a", True), (1, "b", True), (2, "a", False), (3, "a", True),
+            ]
+        ],
+        """resource_group string, monitoring_class string, dimension string, second bigint,
+        broker string, least double, most double, topics bigint, known boolean""",
+    )  # fmt: skip
+    gaps = spark.createDataFrame(
+        [(1, start), (start + 3, start + 700)], "from_second bigint, to_second bigint"
+    )
+    found = group_demand(brokers, gaps).collect()
+
+    assert [(row["second"] - start, row["least"], row["most"]) for row in found] == [
+        (1, 10.0, 12.0)
+    ]
+
+
+def test_a_day_was_recorded_of_which_some_sidecar_saw_half(spark: SparkSession) -> None:
+    """Seconds of several brokers are the same ones."""
+    midnight, half = 1_799_971_200, 43_200
+
+    def alive(day: int, seconds: int) -> DataFrame:
+        second = F.timestamp_seconds(F.lit(midnight + day * 2 * half) + F.col("id"))
+        return spark.range(seconds).select(F.lit("alive").alias("cause"), second.alias("second"))
+
+    lifecycle = alive(0, half).union(alive(1, half - 1)).union(alive(1, half - 1))
+
+    assert recorded_days(lifecycle) == {date(2027, 1, 15)}

@@ -23,6 +23,9 @@ RUNS: Mapping[str, tuple[float, Mapping[int, tuple[int, bool]]]] = {
 }
 """Of each group: its demand, and what passed in each second and whether that is known; limits are 100."""
 
+GROUP_SECONDS = """resource_group string, dimension string, second bigint, limit bigint, room double,
+    demand double, admitted bigint, known boolean"""
+
 Buckets = Mapping[str, Mapping[int, Any]]
 
 
@@ -34,11 +37,7 @@ def found(spark: SparkSession) -> Buckets:
         for run, (demand, seconds) in RUNS.items()
         for second, (admitted, known) in seconds.items()
     ]
-    columns = (
-        "resource_group string, dimension string, second bigint, limit bigint, room double,"
-        " demand double, admitted bigint,"
-    )
-    groups = spark.createDataFrame(rows, f"{columns} known boolean")
+    groups = spark.createDataFrame(rows, GROUP_SECONDS)
     by_run: dict[str, dict[int, Any]] = {run: {} for run in RUNS}
     for row in bucket_peaks(groups).orderBy("length_s").collect():
         by_run[row["resource_group"]][row["length_s"]] = row
@@ -83,3 +82,15 @@ def test_clients_that_want_less_than_the_limit_do_not_wait(found: Buckets) -> No
     """Then there is no regret, not one of nothing; a second that is not known does not count."""
     assert found["wants less"][1]["latency_regret"] is None
     assert found["first not known"][1]["latency_regret"] == pytest.approx(0.0)
+
+
+def test_a_limit_may_be_as_large_as_a_number_can_be(spark: SparkSession) -> None:
+    """Twenty seconds of it are more than 64 bits hold."""
+    most = 2**63 - 1
+    rows = [
+        ("g", "publishRateInBytes", START + second, most, float(most), 9.0, 9, True)
+        for second in range(20)
+    ]
+    found = bucket_peaks(spark.createDataFrame(rows, GROUP_SECONDS)).collect()
+
+    assert [row["peak"] for row in found] == pytest.approx([-1.0] * 4)

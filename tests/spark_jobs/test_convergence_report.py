@@ -8,18 +8,20 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.convergence_report import (
     KEPT_TABLES,
     OVERALL,
     ReportOutcome,
     broken_certificates,
+    frames,
     main,
     make,
     warnings_of,
@@ -28,7 +30,8 @@ from spark_jobs.enforcement import sentences
 from spark_jobs.figures import DEFINITIONS
 from spark_jobs.places import StorePlace
 from spark_jobs.quality import clock_skew
-from spark_jobs.recording import Recording, open_recording
+from spark_jobs.recording import Recording, nothing, open_recording
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.report_data import ReportData
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
@@ -190,6 +193,31 @@ def test_progress_counts_every_table_that_is_kept(report: tuple[ReportOutcome, P
     assert len(written - {OVERALL}) == KEPT_TABLES
 
 
+def test_the_first_figure_that_fails_ends_the_report(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier ones that Spark computes for longer are interrupted, and later ones are not begun."""
+    begun: list[str] = []
+    interrupted = Event()
+
+    def interrupt(_: SparkSession) -> list[str]:
+        interrupted.set()
+        return []
+
+    def kept(_: DataFrame, name: str) -> DataFrame:
+        begun.append(name)
+        if name != "runs":
+            assert interrupted.wait(60)
+            raise RefusedInput("interrupted")
+        raise RefusedInput("the disk is full")
+
+    monkeypatch.setattr(SparkSession, "interruptAll", interrupt)
+    tables = {table: nothing(spark, columns) for table, columns in SCHEMAS.items()}
+    with pytest.raises(RefusedInput, match="the disk is full"):
+        frames(tables, kept)
+    assert set(begun) <= {"limits", "runs", "clock_skew", "report_ages"}
+
+
 def test_clock_skew_is_bounded_by_reports_in_both_directions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -232,6 +260,10 @@ def test_what_may_mislead_is_warned_of(spark: SparkSession) -> None:
     ]
     whole = ReportData(events=[{"seconds_known": 99, "seconds_unknown": 1}])
     assert warnings_of(good, whole) == []
+    cut = replace(whole, left_out={"events": 1_200, "buckets": 5})
+    assert warnings_of(good, cut) == [
+        "1,200 more events are in parquet/events and are not held to conditions here"
+    ]
     assert warnings_of(good, ReportData()) == [
         "no event: no limited group had a participant while something was recorded"
     ]

@@ -45,6 +45,7 @@ def test_prices_are_decimal_numbers_as_they_are_written(tmp_path: Path) -> None:
         ("0.1", "-0.1", "publish.per_gb: write a number from 0 to 1,000,000, not -0.1"),
         ("0.1", "nan", "publish.per_gb: write a number from 0"),
         ("0.1", "1e999", "publish.per_gb: write a number from 0"),
+        ("0.1", "1" * 5_000, "not TOML"),
         ("0.1", "true", "publish.per_gb: write a number, 0 for what is free, not True"),
         ("0.1", '"0.1"', "publish.per_gb: write a number, 0 for what is free, not '0.1'"),
         ("0.1", "0.0000001", "at most 6 digits behind the point"),

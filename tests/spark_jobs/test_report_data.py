@@ -93,3 +93,22 @@ def test_rows_beyond_the_bound_are_counted(
 
     assert [event["event"] for event in found.events] == [1, 2, 3]
     assert found.left_out == {"events": 2, "curves": 0, "groups": 2}
+
+
+def test_clocks_that_are_furthest_apart_are_shown_first(
+    spark: SparkSession, groups: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warning is of the widest pair, and forty brokers have more pairs than are shown."""
+    order, _ = TABLES["clock_skew"]
+    monkeypatch.setattr(
+        report_data, "TABLES", {"clock_skew": (order, 2), "curves": TABLES["curves"]}
+    )
+    pairs = [("b1", "b2", 0.1), ("b1", "b3", -0.4), ("b2", "b3", 0.2), ("b2", "b4", -0.2)]
+    skew = spark.createDataFrame(
+        [(*pair, abs(pair[2])) for pair in pairs],
+        "a string, b string, skew_s double, apart_s double",
+    )
+    found = collect({"clock_skew": skew, "curves": curves(groups), "group_seconds": groups})
+
+    assert [row["skew_s"] for row in found.clock_skew] == [-0.4, 0.2]
+    assert found.left_out["clock_skew"] == 2

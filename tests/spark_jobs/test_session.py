@@ -34,3 +34,12 @@ def test_a_file_that_is_gone_since_it_was_listed_has_no_size(tmp_path: Path) -> 
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
 
     assert is_small(place_of(tmp_path))
+
+
+def test_a_job_sets_what_its_figures_depend_on(spark: SparkSession) -> None:
+    """A cluster may leave files that are gone out in silence; a job may not."""
+    setting = "spark.sql.files.ignoreMissingFiles"
+    spark.conf.set(setting, "true")
+    session("tests", quick=True)
+
+    assert spark.conf.get(setting) == "false"

@@ -73,3 +73,13 @@ def test_events_that_cannot_be_judged_are_spared_but_not_all() -> None:
         "no event can be judged: every period is shorter than five seconds"
     ]
     assert missed((), []) == []
+
+
+def test_an_event_in_which_nothing_was_wanted_is_spared_but_not_all() -> None:
+    """Clients that are connected and send nothing have no shares to be judged."""
+    conditions, idle = parse("jain>=0.999,settle_s<=2,peak_10s<=1"), event(jain=None)
+
+    assert missed(conditions, [idle, event()]) == []
+    assert missed(conditions, [idle, idle]) == [
+        "no event has jain: nothing was wanted, certified or known"
+    ]

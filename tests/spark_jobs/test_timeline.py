@@ -63,6 +63,24 @@ def test_a_limit_holds_from_the_second_in_which_the_first_sidecar_knew_it(
     assert found[0]["from_second"] == 0
 
 
+def test_no_second_has_two_limits(spark: SparkSession) -> None:
+    """Of definitions of one second, or known in another order by clocks apart, the last one holds."""
+    rows = [
+        configuration(1, 0.2, 100),
+        configuration(2, 10.5, 50),
+        configuration(3, 10.7, 80),
+        configuration(4, 30.5, 200),
+        configuration(5, 29.5, 300, "b2"),
+    ]
+    frame = spark.createDataFrame(rows, SCHEMAS["configuration"])
+    found = limits_over_time(frame).where(f"dimension = '{MESSAGES}'").orderBy("number").collect()
+
+    held = [row for row in found if row["from_second"] <= row["to_second"]]
+    assert [(row["limit"], row["to_second"] - START) for row in held[:-1]] == [(100, 9), (80, 28)]
+    assert [row["from_second"] for row in held] == [0, START + 10, START + 29]
+    assert held[-1]["limit"] == 300
+
+
 @pytest.mark.slow
 def test_shares_are_exact_max_min(spark: SparkSession) -> None:
     """On 400 random seconds of one to nine brokers, by windows as by hand with fractions."""
@@ -112,6 +130,29 @@ def test_demand_is_what_was_held(spark: SparkSession) -> None:
 
     found = broker_seconds(frame, limits).orderBy("second").collect()
     assert [row["demand"] for row in found] == pytest.approx([demand for *_, demand in cases])
+
+
+def test_a_second_is_known_that_was_seen_as_a_whole_and_once(spark: SparkSession) -> None:
+    """By one sidecar or by two after each other; one that is there twice would count twice."""
+    seen = [
+        (0, 1_000_000),
+        (1, 600_000),
+        (1, 400_000),
+        (2, 900_000),
+        (3, 1_000_000),
+        (3, 1_000_000),
+    ]
+    rows = [
+        ("test", "b1", 1, f"r{n}", at(second), n, at(second), observed, "g", "Publish", MESSAGES)
+        for n, (second, observed) in enumerate(seen)
+    ]
+    frame = spark.createDataFrame([(*row, 50, 0, 100, 1, 1) for row in rows], SCHEMAS["admitted"])
+    limits = limits_over_time(
+        spark.createDataFrame([configuration(1, 0, 1000)], SCHEMAS["configuration"])
+    )
+
+    found = broker_seconds(frame, limits).orderBy("second").collect()
+    assert [row["known"] for row in found] == [True, True, False, False]
 
 
 COLUMNS = (
@@ -232,6 +273,27 @@ def test_a_broker_that_was_not_recorded_holds_nothing_for_sure(spark: SparkSessi
 
     found = judged(spark, rows, [(1000, 0, 2)])
     assert [row["broken"] for row in found] == [False, False, False, True, False]
+
+
+def test_limits_may_add_up_to_more_than_a_number_holds(spark: SparkSession) -> None:
+    """Then the sum is not known, and neither is whether it was certified."""
+    most = 2**63 - 1
+    rows = [
+        ("g", MESSAGES, START + second, f"b{n}", most, most, 9, 9.0, 9.0, most, 2, True)
+        for second in range(3)
+        for n in (1, 2)
+    ]
+    brokers = spark.createDataFrame(rows, COLUMNS)
+    groups = group_seconds(brokers, spark.createDataFrame([], EDGES))
+    said = [
+        ("c", "b1", 1, "r", at(n), 1, at(n), "g", MESSAGES, most, most, most, 1) for n in range(3)
+    ]
+    certificates = spark.createDataFrame(said, SCHEMAS["certificates"])
+    found = judged_seconds(certified_seconds(groups, certificates), brokers).collect()
+
+    assert {(row["local_limits"], row["certified"], row["broken"]) for row in found} == {
+        (None, None, None)
+    }
 
 
 def test_a_hot_group_is_spread_over_all_partitions(spark: SparkSession) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from spark_jobs.tables import SCHEMAS
 from spark_jobs.usage_rollup import (
     GROUP,
     RollUpOutcome,
+    first_lines,
     main,
     namespace_hours,
     produce,
@@ -195,6 +197,24 @@ def test_a_steady_rise_is_drawn_on_to_80_percent(spark: SparkSession) -> None:
     assert row["reached"].date() == date(2026, 12, 1)
 
 
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A host whose clock shows nine hours more."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_forecast_is_told_in_utc_wherever_it_is_made(spark: SparkSession) -> None:
+    """Give or take Spark's rounding."""
+    (row,) = first_lines(forecast(used(spark, [0.5 + hour / 2_400 for hour in range(240)]), GROUP))
+
+    assert abs(row["reached"] - datetime(2026, 12, 1, tzinfo=UTC)) <= timedelta(seconds=1)
+
+
 @pytest.mark.parametrize(
     "shares",
     [
@@ -209,6 +229,16 @@ def test_nothing_is_foretold_that_the_hours_do_not_show(
     (row,) = forecast(used(spark, shares), GROUP).collect()
 
     assert row["reached"] is None
+
+
+def test_a_group_that_is_gone_is_not_foretold(spark: SparkSession) -> None:
+    """Its hours stay for ever; the last two weeks are those of all groups."""
+    old = used(spark, [0.5 + hour / 2_400 for hour in range(240)])
+    later = (F.col("hour") + F.expr("interval 30 days")).alias("hour")
+    new = old.select(F.lit("returns").alias("resource_group"), "dimension", later, "used")
+    found = forecast(old.unionByName(new), GROUP).collect()
+
+    assert [(row["resource_group"], row["hours"]) for row in found] == [("returns", 240)]
 
 
 def test_the_answer_names_the_group(of_story: tuple[RollUpOutcome, Path]) -> None:
@@ -231,7 +261,7 @@ def test_a_forecast_is_shown_in_columns() -> None:
     returns = {"resource_group": "returns", "dimension": "dispatchRateInBytes", "hours": 1}
     rows = (orders, returns | dict.fromkeys(known))
     shown = """\
-group            dimension             hours    used   per day  80 % is reached
+group            dimension             hours    used   per day  80 % is reached (UTC)
 orders           publishRateInMsgs       240   75.1%    +1.23%  2026-12-01 09:30
 returns          dispatchRateInBytes       1       -         -  -
 warning: late"""

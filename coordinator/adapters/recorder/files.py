@@ -102,14 +102,24 @@ class RecordedFiles:
 
     def _put_and_rename(self, directory: str, name: str, parquet: pa.Buffer) -> None:
         self._filesystem.create_dir(directory, recursive=True)
-        unfinished = f"{directory}/{UNFINISHED}{name}"
+        unfinished, finished = f"{directory}/{UNFINISHED}{name}", f"{directory}/{name}"
         try:
             self._put(unfinished, parquet)
-            self._filesystem.move(unfinished, f"{directory}/{name}")
+            self._clear(finished)
+            self._filesystem.move(unfinished, finished)
         except OSError:
             with contextlib.suppress(OSError):
                 self._filesystem.delete_file(unfinished)
             raise
+
+    def _clear(self, path: str) -> None:
+        """Delete what an earlier try has moved there, if its answer was lost.
+
+        It may lack rows that came since, and HDFS renames nothing onto a file: by its web service without
+        a word.
+        """
+        if self._filesystem.get_file_info(path).type is fs.FileType.File:
+            self._filesystem.delete_file(path)
 
     def exceeds_bytes(self) -> bool:
         """Return whether this broker's files exceed their bound."""

@@ -6,7 +6,7 @@ microseconds, UTC: Spark reads no nanoseconds) relates brokers to each other; th
 cannot be set, orders the rows of a run.
 
 Files of another version are in other directories: a column changes its meaning only with the version.
-``spark_jobs/tables.py`` is the reader's side; a test holds the two together.
+``spark_jobs/tables.py`` reads them from here.
 """
 
 from __future__ import annotations

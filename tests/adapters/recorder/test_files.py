@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from coordinator.adapters.recorder import files as recorded_files
 from coordinator.adapters.recorder.files import UnusablePlace, date_of, open_place
 from coordinator.adapters.recorder.tables import SCHEMA_VERSION, SCHEMAS, RecordedTable
 from tests.adapters.recorder.world import DAY_S, files_at
@@ -70,6 +72,40 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) ->
     in_the_way.rmdir()
     files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
     assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
+
+
+class HdfsByWeb:
+    """A local directory in which a rename onto a file does nothing; the first one's answer is lost."""
+
+    def __init__(self) -> None:
+        self._local = fs.LocalFileSystem()
+        self._moved = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._local, name)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file."""
+        if Path(target).exists():
+            return
+        self._local.move(source, target)
+        self._moved += 1
+        if self._moved == 1:
+            raise OSError("no answer")
+
+
+def test_a_rename_whose_answer_was_lost_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rows that came meanwhile, and without those of the first try beside them."""
+    monkeypatch.setattr(recorded_files, "open_place", lambda place: (HdfsByWeb(), place))
+    files = files_at(tmp_path)
+    with pytest.raises(OSError, match="no answer"):
+        files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content(3))
+    files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content(5))
+    (path,) = tmp_path.rglob("*.parquet")
+
+    assert pq.read_metadata(path).num_rows == 5
 
 
 def test_what_a_crash_left_is_removed_by_the_next_run_of_the_same_broker(tmp_path: Path) -> None:

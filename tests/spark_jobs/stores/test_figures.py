@@ -50,8 +50,9 @@ def test_days_are_written_whole_in_every_store(place: StorePlace, spark: SparkSe
     """A day is one file, of which the fuller version stays, and nothing is left aside."""
     store = store_of(place, spark)
     store.put(place / "_staged-killed/date=2027-01-01/part-0.parquet", b"left by a killed job")
-    write_days(spark, hours(spark, {1: 30, 2: 20}), place, "known")
-    written = write_days(spark, hours(spark, {1: 10, 2: 25, 3: 5}), place, "known")
+    write_days(spark, hours(spark, {1: 30, 2: 20}), place, "known", cluster="east")
+    later = hours(spark, {1: 10, 2: 25, 3: 5})
+    written = write_days(spark, later, place, "known", cluster="east")
 
     assert {(row["date"].day, row["known"]) for row in written.collect()} == {
         (1, 30), (2, 25), (3, 5),
