@@ -78,6 +78,31 @@ class Stopwatch:
         return 0 if self._since_ns is None else now_ns - self._since_ns
 
 
+class SharedCounter:
+    """Traffic that several participants pass, and how long at least one of them has waited."""
+
+    __slots__ = ("_held", "_waiting", "bytes", "messages", "participants")
+
+    def __init__(self) -> None:
+        #: Messages and bytes that passed since the start; the hot path adds to them itself.
+        self.messages = 0
+        self.bytes = 0
+        #: Producers or consumers connected now.
+        self.participants = 0
+        self._waiting = 0
+        self._held = Stopwatch()
+
+    def wait(self, now_ns: int) -> None:
+        """Count one more participant that waits."""
+        self._waiting += 1
+        self._held.set(running=True, now_ns=now_ns)
+
+    def go_on(self, now_ns: int) -> None:
+        """Count one waiting participant less."""
+        self._waiting -= 1
+        self._held.set(running=self._waiting > 0, now_ns=now_ns)
+
+
 class HoldTimes:
     """A histogram of hold times; its buckets are `HOLD_BUCKETS_NS`."""
 
