@@ -1,8 +1,10 @@
 """Counters of one resource group and class: traffic, participants and waiting.
 
 ``collect`` returns the difference to the last collection. The hot path adds to ``messages`` and ``bytes``
-itself, so they are plain attributes. They only ever grow, but for the bytes of a publish that never came
-(engine/requests.py): if those were collected, they are taken off later counts.
+itself, so they are plain attributes. They only ever grow, but for what was charged and is given back: a
+publish that never came in full (engine/requests.py) or was dropped when a part of it was paid
+(engine/producer.py), and a request that the broker refused (engine/storing.py). If that was collected, it
+is taken off later counts.
 
 Waiting is measured as time, not as a number of events: a group is *held* on messages (or bytes) while at
 least one of its producers waits and the first in line waits longest for tokens of that unit. A broker
@@ -193,13 +195,14 @@ class TrafficCounter:
         if self.is_quiet and not self.participants:
             return None
         messages, size = self._collected
+        passed_messages = max(0, self.messages - messages)
         passed_bytes = max(0, self.bytes - size)
-        self._collected = (self.messages, size + passed_bytes)
+        self._collected = (messages + passed_messages, size + passed_bytes)
         (messages_refused, bytes_refused), self._refused = self._refused, (0, 0)
         return Traffic(
             self.group,
             self.monitoring_class,
-            messages=self.messages - messages,
+            messages=passed_messages,
             bytes=passed_bytes,
             messages_held_ns=self._messages_held.take_ns(now_ns),
             bytes_held_ns=self._bytes_held.take_ns(now_ns),
@@ -213,7 +216,7 @@ class TrafficCounter:
     def is_quiet(self) -> bool:
         """Whether nothing has passed and no participant has waited since the last collection."""
         return (
-            self.messages == self._collected[0]
+            self.messages <= self._collected[0]
             and self.bytes <= self._collected[1]
             and self._messages_held.is_idle
             and self._bytes_held.is_idle

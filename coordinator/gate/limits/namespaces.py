@@ -58,11 +58,13 @@ class NamespaceCounter(SharedCounter):
         """Return the counts since the last call; None when there are none."""
         messages, size = self._collected
         held_ns = self._held.take_ns(now_ns)
-        passed_bytes = max(0, self.bytes - size)  # fewer when a publish never came in full
-        if messages == self.messages and not passed_bytes and not held_ns:
+        # Fewer when a publish never came in full.
+        passed_messages = max(0, self.messages - messages)
+        passed_bytes = max(0, self.bytes - size)
+        if not passed_messages and not passed_bytes and not held_ns:
             return None
-        self._collected = (self.messages, size + passed_bytes)
-        return NamespaceTraffic(self.key, self.messages - messages, passed_bytes, held_ns)
+        self._collected = (messages + passed_messages, size + passed_bytes)
+        return NamespaceTraffic(self.key, passed_messages, passed_bytes, held_ns)
 
 
 NOWHERE: Final = NamespaceCounter(NamespaceKey("", "", (), MonitoringClass.PUBLISH))

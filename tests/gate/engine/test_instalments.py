@@ -201,3 +201,24 @@ def test_what_was_collected_before_it_was_given_back_is_taken_off_later_counts(
     honest.sends(peer.send(1, 0, content=b"z" * 60_000))
     bench.wait(1000)
     assert 0 < first + paid_bytes(bench) < 61_000
+
+
+def test_what_was_paid_of_a_dropped_publish_is_taken_off_later_counts(bench: Bench) -> None:
+    """A count below zero could not be reported, and all of them together are what passed."""
+    limited(bench)
+    gone = bench.producing()
+    gone.sends(peer.send(1, 0, BATCH))
+    bench.wait(3000)
+    counted = [paid(bench)]
+    assert counted == [4]
+
+    gone.session.close(bench.now_ns)
+    counted.append(paid(bench))
+    honest = bench.producing(OTHER)
+    for number in range(8):
+        honest.sends_on(peer.send(1, number))
+        bench.wait(1000)
+        counted.append(paid(bench))
+
+    assert len(honest.broker_got()) == sum(counted) == 8
+    assert min(counted) == 0

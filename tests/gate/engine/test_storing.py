@@ -103,6 +103,16 @@ def test_what_the_broker_refuses_is_given_back(bench: Bench, client: Client) -> 
         bench.wait(1_000)
 
 
+def test_what_is_given_back_is_taken_off_later_counts(bench: Bench, client: Client) -> None:
+    """No count is ever below zero, though the request was counted before the broker refused it."""
+    assert reaches(bench, client, creates(schema(RATE // 2)))
+    assert charged(bench) == (1, RATE // 2)
+
+    client.is_sent(peer.error(1))
+
+    assert charged(bench) == (0, 0)
+
+
 def test_an_error_to_a_lookup_of_the_same_id_gives_nothing_back(
     bench: Bench, client: Client
 ) -> None:
