@@ -310,6 +310,7 @@ class FrameStream:
                     self._stay(data, pos, decision, 0 if pos else kept)
                     size = pos
         except MalformedFrame:
+            self._remaining = 0  # the frame under way has ended in front of this one
             self._pass_on(data, start, pos)
             raise
         self._remaining = pos - size
