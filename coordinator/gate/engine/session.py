@@ -218,6 +218,11 @@ class Session:
         return self._from_client.waiting_bytes + self._from_broker.waiting_bytes
 
     @property
+    def unsent_answers(self) -> int:
+        """The bytes for the client that wait for a frame of the broker to end."""
+        return self._from_broker.inserting_bytes
+
+    @property
     def awaited_frame(self) -> int:
         """The number of the client's large frame that is kept until it is complete; 0 is none."""
         return self._from_client.awaited_frame

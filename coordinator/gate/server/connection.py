@@ -11,7 +11,8 @@ speaks another protocol, costs the broker nothing.
 **Back-pressure.** While a side has more than ``WRITE_BUFFER_HIGH`` bytes to take, the other one is not
 read. A client that does not take the broker's bytes is still read itself: it may be slow, and its ACKs
 and PINGs keep its connection alive. Only the gate's own answers can grow without the broker, so above
-``CLIENT_FULL`` the client is not read either. At most these bytes are kept for one client, and the result
+``CLIENT_FULL`` the client is not read either, whether they are unwritten or wait for the end of a frame
+of the broker, which may be long in coming. At most these bytes are kept for one client, and the result
 of one read.
 
 A client that goes away while it is not read is noticed when a sign of life cannot be delivered: a socket
@@ -363,6 +364,7 @@ class Connection(asyncio.Protocol):
             and self._broker_writable
             and not paused
             and not self._client_full
+            and session.unsent_answers <= CLIENT_FULL
             and not self._refused
         )
         client_waits, broker_waits = session.client_waits, session.broker_waits

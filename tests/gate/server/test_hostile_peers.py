@@ -31,7 +31,7 @@ from tests.gate.server.hostile_site import (
     settled,
     site,
 )
-from tests.gate.server.test_proxy import FakeBroker, until
+from tests.gate.server.test_proxy import FakeBroker, read_frame, until
 from tests.gate.server.test_tls import make_certificate
 
 # Before the broker knows the client
@@ -245,6 +245,28 @@ async def test_answers_of_the_gate_are_bounded_too() -> None:
         assert not connection._client_read
         assert client.writer.transport.get_write_buffer_size() > 10_000_000
         assert max(here.unread) <= CLIENT_FULL + 4 * READ
+
+
+async def test_answers_that_wait_for_the_end_of_a_frame_are_bounded_as_well() -> None:
+    """The rest of a delivery is long in coming, and the client is refused without end meanwhile."""
+    async with site() as here:
+        client = await here.client(consumes=True)
+        (broker,) = here.broker.writers
+        broker.write(DELIVERY[:1_000])
+        assert await client.reader.readexactly(1_000) == DELIVERY[:1_000]
+        refused = peer.producer("persistent://no/such", 2, 2) * 1000
+        for _ in range(600):
+            client.writer.write(refused)
+        (connection,) = here.gate._connections
+        await until(lambda: connection.session.unsent_answers > CLIENT_FULL)
+        await settled(client.writer.transport.get_write_buffer_size)
+
+        assert not connection._client_read
+        assert client.writer.transport.get_write_buffer_size() > 5_000_000
+        assert connection.session.unsent_answers <= CLIENT_FULL + 4 * READ
+        broker.write(DELIVERY[1_000:])
+        assert await client.reader.readexactly(len(DELIVERY) - 1_000) == DELIVERY[1_000:]
+        assert peer.kind_of(await read_frame(client.reader)) == 14
 
 
 async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
