@@ -173,6 +173,7 @@ class Session:
             self._holding.deliveries,
             self._holding.end,
             self._holding.shape,
+            self._holding.may_have_stored,
             lambda: self._holding.now_ns,
             charge=self._charge_broker,
         )
