@@ -92,6 +92,8 @@ class Connection(asyncio.Protocol):
         self._said_goodbye = False
         #: Whether the client sent a malformed frame: it is not served any more.
         self._refused = False
+        #: Whether the client is gone or refused: nothing that has come is decided any more.
+        self._left = False
         #: Set when both sides are closed.
         self.ended = asyncio.Event()
         #: Whether the client's transport exists: a TLS handshake may fail.
@@ -298,14 +300,17 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, side: str, step: Callable[[int], None]) -> None:
         """Let the session decide bytes of this side, and write its output."""
-        if self._refused:
+        if self._left:
             return
+        failed: MalformedFrame | None = None
         try:
             step(self._host.now_ns())
         except MalformedFrame as error:
-            self._fail(side, error)
+            failed = error
+        self._turns.spend(self, self.session.take_decided())
+        if failed is not None:
+            self._fail(side, failed)
         else:
-            self._turns.spend(self, self.session.take_decided())
             self.flush()
             self._host.handled()
 
@@ -334,6 +339,7 @@ class Connection(asyncio.Protocol):
 
     def _leave(self) -> None:
         """Close the broker's side once it has taken the bytes under way; the client has no more."""
+        self._left = True
         self._deadlines.forget(self)
         self._turns.leave(self)
         self.session.close(self._host.now_ns())

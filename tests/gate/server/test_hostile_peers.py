@@ -115,6 +115,41 @@ async def test_a_client_that_leaves_after_a_malformed_frame_leaves_nothing() -> 
         await here.gate.drain(10.0)
 
 
+async def test_what_a_malformed_frame_took_to_read_counts_as_well() -> None:
+    """A client sends sixty kilobytes of fields, and the last one makes no sense."""
+    async with site() as here:
+        client = await here.client()
+        (connection,) = here.gate._connections
+        connection.data_received(peer.command(23, (1, "x" * 60_000), (1, "y")))
+
+        assert connection._turns.are_over
+        assert await client.is_closed()
+
+
+async def test_a_client_that_has_left_opens_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the broker has said waits for its turn: a producer would count for its group for ever."""
+    async with site() as here:
+        client = await here.visit()
+        assert await client.asks(peer.connect()) == peer.connected()
+        (connection,) = here.gate._connections
+        connection.session.receive_from_client(peer.producer(TOPIC), here.gate._now_ns())
+        with monkeypatch.context() as no_turns:
+            no_turns.setattr(connection._turns, "serves_now", lambda *_: False)
+            no_turns.setattr(connection._turns, "ask", lambda _: None)
+            connection.broker_data_received(peer.producer_success(1))
+            client.writer.transport.abort()
+            await until(connection.ended.is_set)
+        assert connection.session.broker_waits
+
+        connection.broker_writable(writable=True)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+        assert connection.session.producers == 0
+
+
 async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None:
     """The client is closed, and tries again; the broker has as long as the client had."""
     broker = FakeBroker()
