@@ -46,8 +46,8 @@ class Connections:
 
     Args:
         new_session: makes the engine of a connection.
-        handled: called after a read; looks for traffic that passed, and for producers or consumers
-            that wait.
+        handled: called after a read, and when a client has left; looks for traffic that passed, and for
+            producers or consumers that wait.
         upstream: the broker.
         now_ns: monotonic time.
         bounds: how many there may be.
@@ -169,6 +169,7 @@ class Connections:
         """Take the news that a client is gone or refused; the broker may need its last bytes."""
         self._present.discard(connection)
         self._leaving.add(connection)
+        self.handled()  # what it gives back may be for others, who waited longer for it
 
     def ended(self, connection: Connection) -> None:
         """Take the news that both sides of a connection are closed."""
