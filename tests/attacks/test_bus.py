@@ -1,4 +1,4 @@
-"""What a client puts on the sidecars' bus in compressed form: damaged, or large when it is unpacked.
+"""Compressed payloads that a client puts on the sidecars' bus: damaged, or large when unpacked.
 
 Pulsar's client library takes the compression off before a sidecar sees the payload.
 """

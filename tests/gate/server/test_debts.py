@@ -1,4 +1,4 @@
-"""What a client takes of a limit in advance: the log names it, and others wait for no more than that."""
+"""The log names who takes much of a limit in advance, and others wait for no more than that."""
 
 from __future__ import annotations
 

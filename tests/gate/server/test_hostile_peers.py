@@ -129,7 +129,7 @@ async def test_what_a_malformed_frame_took_to_read_counts_as_well() -> None:
 async def test_a_client_that_has_left_opens_nothing_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the broker has said waits for its turn: a producer would count for its group for ever."""
+    """An answer of the broker waits for its turn: its producer would count for the group for ever."""
     async with site() as here:
         client = await here.visit()
         assert await client.asks(peer.connect()) == peer.connected()
