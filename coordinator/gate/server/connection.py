@@ -92,7 +92,8 @@ class Connection(asyncio.Protocol):
         self._said_goodbye = False
         #: Whether the client sent a malformed frame: it is not served any more.
         self._refused = False
-        #: Whether the client is gone or refused: nothing that has come is decided any more.
+        #: Whether the client is gone or refused, or the broker is not understood: nothing that comes is
+        #: decided any more.
         self._left = False
         #: Set when both sides are closed.
         self.ended = asyncio.Event()
@@ -328,6 +329,7 @@ class Connection(asyncio.Protocol):
         if side == "client" and self._client is not None:
             self._refuse()
         else:
+            self._left = True
             self.close()
 
     def _refuse(self) -> None:

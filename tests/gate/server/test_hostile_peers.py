@@ -126,6 +126,21 @@ async def test_what_a_malformed_frame_took_to_read_counts_as_well() -> None:
         assert await client.is_closed()
 
 
+async def test_nothing_is_decided_behind_a_frame_of_the_broker_that_makes_no_sense() -> None:
+    """Where the next one begins is not known: bytes of a message could look like an answer."""
+    async with site() as here:
+        client = await here.visit()
+        assert await client.asks(peer.connect()) == peer.connected()
+        (connection,) = here.gate._connections
+        connection.session.receive_from_client(peer.producer(TOPIC), here.gate._now_ns())
+        for frame in (b"\xff" * 12, peer.producer_success(1), b"\xff" * 12):
+            connection.broker_data_received(frame)
+
+        assert connection.session.producers == 0
+        assert here.gate.figures().malformed_closes == {"frame size out of bounds": 1}
+        assert await client.is_closed()
+
+
 async def test_a_client_that_has_left_opens_nothing_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
