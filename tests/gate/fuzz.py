@@ -190,7 +190,7 @@ def run_once(dice: random.Random) -> Outcome:
 
 
 def assert_bounded(session: Session) -> None:
-    """What is held of each side is within its bound, or one frame, which is held whatever its size."""
+    """Each side holds no more than its bound, or one frame, which is held whatever its size."""
     holding, participants = session._holding, session._participants
     publishes = sum(len(producer.held) for producer in participants.producers.values())
     deliveries = sum(len(consumer.held) for consumer in participants.consumers.values())
