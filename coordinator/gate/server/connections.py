@@ -163,7 +163,12 @@ class Connections:
         """Dial the broker, because a client's first command is complete."""
         task = asyncio.get_running_loop().create_task(self._dial(connection))
         self._dialling.add(task)
-        task.add_done_callback(self._dialling.discard)
+        task.add_done_callback(lambda done: self._dialled(connection, done))
+
+    def _dialled(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._dialling.discard(task)
+        if task.cancelled():  # perhaps before it began, and then it has told the connection nothing
+            connection.broker_lost()
 
     def closed(self, connection: Connection) -> None:
         """Take the news that a client is gone or refused; the broker may need its last bytes."""
