@@ -106,15 +106,10 @@ class Reception:
             self._received(received)
 
     def _refuse(self, error: reports.BadReport, size: int) -> None:
-        if self._dropped(_reason(error), 1):
+        if self._dropped(error.reason, 1):
             log.warning("not a usage report", reason=str(error), size=size)
 
     def _count_dropped(self) -> None:
         for reason, count in (*self.senders.dropped(), *self._intake.dropped()):
             if self._dropped(reason, count):
                 log.warning("reports waited in vain", reason=reason)
-
-
-def _reason(error: reports.BadReport) -> str:
-    """Return the reason under which such reports are counted."""
-    return str(error).partition(":")[0]

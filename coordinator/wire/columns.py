@@ -142,7 +142,8 @@ def _fields(where: str, source: pb.UsageColumns, length: int) -> dict[str, array
 
 def _column(field: str, values: Sequence[int], length: int, plus: int) -> array[int]:
     if values and len(values) != length:
-        raise BadReport(f"{field} has {len(values)} numbers, one per definition is {length}")
+        text = f"{field} has {len(values)} numbers, one per definition is {length}"
+        raise BadReport(text, f"{field} has another length than definitions")
     column = narrow(values)
     if column.typecode == WIDEST:
         checked_count(field, max(column) - plus)

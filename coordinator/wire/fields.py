@@ -23,31 +23,47 @@ _ALL_THE_TIME = 1000
 
 
 class BadReport(ValueError):
-    """A payload on the bus is not a usage report of a sidecar; the message names the field."""
+    """A payload on the bus is not a usage report of a sidecar; the message names the field.
+
+    Args:
+        text: what is wrong with it.
+        reason: the same without what the payload itself says, which would make as many reasons as there
+            are payloads; if it is not given, the text up to a colon.
+    """
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        #: What it is counted under.
+        self.reason = reason or text.partition(":")[0]
 
 
-def checked_name(field: str, value: str) -> str:
+def checked_name(field: str, value: str | bytes) -> str:
     """Return a name unchanged; raise BadReport if it is not valid."""
+    if not isinstance(value, str):  # Protocol Buffers give the bytes of a text that cannot be read
+        raise BadReport(f"{field} is no UTF-8: {value!r:.80}")
     if not value or len(value) > MAX_NAME_LENGTH:
-        raise BadReport(f"{field} has {len(value)} characters, 1 to {MAX_NAME_LENGTH} are allowed")
+        text = f"{field} has {len(value)} characters, 1 to {MAX_NAME_LENGTH} are allowed"
+        raise BadReport(text, f"{field} is empty or too long")
     return value
 
 
 def checked_count(field: str, value: int) -> int:
     """Return a number unchanged; raise BadReport if it is out of bounds."""
     if value > MAX_COUNT:
-        raise BadReport(f"{field} is {value}, more than {MAX_COUNT}")
+        raise BadReport(f"{field} is {value}, more than {MAX_COUNT}", f"{field} is too large")
     return value
 
 
 def checked_permille(where: str, value: int) -> int:
     """Return a part of the time unchanged; raise BadReport if it is out of bounds."""
     if value > _ALL_THE_TIME:
-        raise BadReport(f"{where} was throttled for {value} thousandths of the time")
+        text = f"{where} was throttled for {value} thousandths of the time"
+        raise BadReport(text, f"{where} was throttled for more than all the time")
     return value
 
 
 def checked_length(field: str, values: Sized, most: int = MAX_ENTRIES) -> None:
     """Raise BadReport if a list is longer than any sidecar's."""
     if len(values) > most:
-        raise BadReport(f"{field} has {len(values)} entries, at most {most} are allowed")
+        text = f"{field} has {len(values)} entries, at most {most} are allowed"
+        raise BadReport(text, f"{field} has too many entries")

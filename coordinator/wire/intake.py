@@ -122,7 +122,7 @@ class Intake:
             except UnknownDefinition:
                 break
             except BadReport as error:
-                self._drop_oldest(broker, str(error).partition(":")[0])
+                self._drop_oldest(broker, error.reason)
                 continue
             self._pop_oldest(broker)
         return found

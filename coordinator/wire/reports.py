@@ -187,10 +187,9 @@ def _encode_by_name(groups: Sequence[GroupUsage], message: pb.ResourceUsageInfo)
 def _decode_answers(message: pb.ResourceUsageInfo) -> dict[int, int]:
     incarnations, sequences = message.answeredIncarnations, message.answeredSequences
     if len(incarnations) != len(sequences):
-        raise BadReport(
-            f"answeredSequences has {len(sequences)} numbers, one per incarnation is "
-            f"{len(incarnations)}"
-        )
+        told, needed = len(sequences), len(incarnations)
+        text = f"answeredSequences has {told} numbers, one per incarnation is {needed}"
+        raise BadReport(text, "answeredSequences has another length than answeredIncarnations")
     return {
         checked_count("answeredIncarnations", incarnation): checked_count(
             "answeredSequences", sequence
@@ -257,7 +256,8 @@ def _account(where: str, message: pb.Grant | pb.Closure) -> Account:
 
 def _parts(field: str, values: Sequence[int]) -> Parts:
     if len(values) != len(Dimension):
-        raise BadReport(f"{field} has {len(values)} numbers, one per dimension is {len(Dimension)}")
+        text = f"{field} has {len(values)} numbers, one per dimension is {len(Dimension)}"
+        raise BadReport(text, f"{field} has not one number per dimension")
     amounts = [checked_count(field, value) for value in values]
     return (amounts[0], amounts[1], amounts[2], amounts[3])
 

@@ -295,3 +295,12 @@ def test_any_bytes_are_a_message_or_refused() -> None:
         assert broker, f"seed {SEED}"
         assert named >= amounts.keys(), f"seed {SEED}"
         assert all(min(found) >= 0 for found in amounts.values()), f"seed {SEED}"
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"), [(b"\x0a\x01\xff", "broker"), (b"\x0a\x01b\x12\x03\x0a\x01\xff", "owner")]
+)
+def test_an_entry_with_a_name_that_is_no_text_is_refused(payload: bytes, field: str) -> None:
+    """Bytes that are no UTF-8 come as bytes, and stand in no order with names."""
+    with pytest.raises(BadReport, match=f"{field}: no UTF-8"):
+        decode(payload)

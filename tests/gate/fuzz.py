@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from coordinator.core.model import Rates
 from coordinator.core.traffic import Traffic
+from coordinator.gate.engine.session import Session
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.modes import Modes
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -172,8 +173,7 @@ def run_once(dice: random.Random) -> Outcome:
             bench.wait(dice.choice((0, 0, 5, 50)))
             _collect(session.to_broker, passed, "client")
             _collect(session.to_client, passed, "broker")
-            # Twice the bound for a client that is challenged; one frame is held whatever its size.
-            assert session.held_bytes <= 2 * HELD_BYTES_MAX or session.held_frames <= 1
+            assert_bounded(session)
             assert _in_memory(session._from_broker) <= session._from_broker.frame_max
     except MalformedFrame as error:
         outcome = error.fault.value
@@ -187,6 +187,16 @@ def run_once(dice: random.Random) -> Outcome:
     traffic = bench.groups.collect(bench.now_ns)
     assert all(counted.participants == 0 for counted in traffic)
     return Outcome(outcome, passed, traffic, session.throttle.counts)
+
+
+def assert_bounded(session: Session) -> None:
+    """Each side holds no more than its bound, or one frame, which is held whatever its size."""
+    holding, participants = session._holding, session._participants
+    publishes = sum(len(producer.held) for producer in participants.producers.values())
+    deliveries = sum(len(consumer.held) for consumer in participants.consumers.values())
+    most = 2 * HELD_BYTES_MAX  # for a client that is challenged
+    assert holding.held_bytes <= most or publishes <= 1
+    assert holding.deliveries.held_bytes <= HELD_BYTES_MAX or deliveries <= 1
 
 
 def _in_memory(stream: FrameStream) -> int:

@@ -1,6 +1,7 @@
 """Usage reports on the wire: what goes in comes out, and nothing else is taken for a report."""
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -277,3 +278,58 @@ def test_a_report_of_a_plain_pulsar_broker_is_named_as_such() -> None:
 
     with pytest.raises(BadReport, match="not sent by a sidecar of this project"):
         head_of(native.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        lambda n: {"incarnation": 2**63 + n},
+        lambda n: {"broker": "x" * (300 + n)},
+        lambda n: {"asks": ["b"] * (MAX_ENTRIES + 1 + n)},
+        lambda n: {"usageMap": [{"owner": "g", "publish": {
+            "bytesPerPeriod": 1, "messagesPerPeriod": 1, "messagesThrottledPermille": 1001 + n,
+        }}]},
+        lambda n: {"answeredSequences": [1] * (1 + n)},
+        lambda n: {"escrow": [{**STATEMENT, "holding": [1] * (5 + n)}]},
+        lambda n: {"publish": {"definitions": [5, 2], "messagesPerPeriod": [1] * (3 + n)}},
+        lambda n: {"publish": {"definitions": [5, 2**63 + n]}},
+    ],
+)  # fmt: skip
+def test_a_payload_makes_up_no_reason(fields: Callable[[int], dict[str, Any]]) -> None:
+    """Reasons are counted one by one: what a payload says would make them as many as it likes."""
+    head = {"broker": "b1", "incarnation": 1, "sequence": 1, "elapsedNanos": 1, "since": 0}
+    reasons, texts = set(), set()
+    for number in range(3):
+        payload = pb.ResourceUsageInfo(**{**head, **fields(number)}).SerializeToString()
+        with pytest.raises(BadReport) as raised:
+            decode(payload, {5: "orders", 7: "audit"})
+        reasons.add(raised.value.reason)
+        texts.add(str(raised.value))
+
+    assert len(texts) == 3
+    assert len(reasons) == 1
+
+
+HEAD = b"\xa0\x06\x01\xa8\x06\x01\xb0\x06\x01\xf0\x06\x00"
+"""Incarnation, sequence, time and since."""
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        (b"\x0a\x01\xff" + HEAD, "broker"),
+        (b"\x0a\x01b" + HEAD + b"\xd2\x06\x01\xff", "asks"),
+        (b"\x0a\x01b\x12\x03\x0a\x01\xff" + HEAD, "owner"),
+    ],
+)
+def test_a_name_that_is_no_text_is_refused(payload: bytes, field: str) -> None:
+    """Bytes that are no UTF-8 come as bytes, which are no name of any broker or group."""
+    with pytest.raises(BadReport, match=f"{field} is no UTF-8"):
+        decode(payload, {})
+
+
+def test_a_sender_whose_name_is_no_text_is_refused() -> None:
+    """Before anything is kept of it."""
+    with pytest.raises(BadReport, match="broker is no UTF-8") as raised:
+        head_of(b"\x0a\x01\xff" + HEAD)
+    assert raised.value.reason == "broker is no UTF-8"

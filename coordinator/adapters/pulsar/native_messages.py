@@ -65,17 +65,24 @@ def decode(payload: bytes) -> Decoded:
         message.ParseFromString(payload)
     except DecodeError as error:
         raise BadReport(f"payload: {error}") from error
-    if not 0 < len(message.broker) <= _NAME_MAX:
-        raise BadReport("broker: empty or too long")
+    broker = _name("broker", message.broker)
     if len(message.usageMap) > _GROUPS_MAX:
         raise BadReport(f"usageMap: more than {_GROUPS_MAX} groups")
     found: dict[str, Amounts] = {}
     for usage in message.usageMap:
-        if not 0 < len(usage.owner) <= _NAME_MAX:
-            raise BadReport("owner: empty or too long")
+        owner = _name("owner", usage.owner)
         if not usage.HasField("publish"):
             continue
         amounts = Amounts(usage.publish.messagesPerPeriod, usage.publish.bytesPerPeriod)
         # A broker would read such a number as a negative one and ignore the entry.
-        found[usage.owner] = amounts if max(amounts) <= _AMOUNT_MAX else NOTHING
-    return Decoded(message.broker, found, frozenset(usage.owner for usage in message.usageMap))
+        found[owner] = amounts if max(amounts) <= _AMOUNT_MAX else NOTHING
+    return Decoded(broker, found, frozenset(usage.owner for usage in message.usageMap))
+
+
+def _name(field: str, value: str | bytes) -> str:
+    """Return a name unchanged; raise BadReport for bytes, as a text that is no UTF-8 comes."""
+    if not isinstance(value, str):
+        raise BadReport(f"{field}: no UTF-8")
+    if not 0 < len(value) <= _NAME_MAX:
+        raise BadReport(f"{field}: empty or too long")
+    return value

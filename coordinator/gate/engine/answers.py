@@ -63,6 +63,14 @@ _ERROR_CODES: Final[Mapping[int, int]] = {
 }
 """The field of the error, by type, of answers to requests that have the broker store something."""
 
+_ERROR_OF_ERROR: Final = 2
+"""The field of the error in ERROR."""
+
+_STORED_NOTHING: Final = frozenset((3, 4, 6, 7, 8, 11, 14, 17, 18))
+"""The errors that a broker finds before it stores anything: who the client is or what it may, the name or
+place of the topic, a backlog, too many requests, or a schema that does not fit. It finds others later,
+such as ProducerBusy and ConsumerBusy (ServerCnx.handleProducer, handleSubscribe)."""
+
 _LOOKUP_RESPONSES: Final[Mapping[int, int]] = {
     33: 1,  # GET_TOPICS_OF_NAMESPACE_RESPONSE
     35: 1,  # GET_SCHEMA_RESPONSE
@@ -80,11 +88,12 @@ class BrokerAnswers:
         deliveries: hold entries of limited consumers.
         end: called with a participant that the broker ended.
         shape: called with a limited consumer and the entries that pass to it.
+        may_have_stored: told of a request that failed, perhaps after the broker stored what it brings.
         now_ns: the time of the call that is being handled.
         charge: takes the decisions that the reading of metadata counts as.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each one explained above
         self,
         participants: Participants,
         addresses: BrokerAddresses,
@@ -92,6 +101,7 @@ class BrokerAnswers:
         deliveries: Deliveries,
         end: Callable[[Producer | Consumer], object],
         shape: Callable[[Consumer, Entries], None],
+        may_have_stored: Callable[[int], None],
         now_ns: Callable[[], int],
         *,
         charge: Callable[[int], None],
@@ -102,6 +112,7 @@ class BrokerAnswers:
         self._deliveries = deliveries
         self._end = end
         self._shape = shape
+        self._may_have_stored = may_have_stored
         self._now_ns = now_ns
         self._charge = charge
 
@@ -216,7 +227,10 @@ class BrokerAnswers:
     def _on_error(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> FrameVerdict:
-        request_id = commands.read_first_id(data, body, command_end)
+        fields = read_fields(data, body, command_end)
+        request_id = commands.number_of(fields, 1)
+        if fields.get(_ERROR_OF_ERROR) not in _STORED_NOTHING:
+            self._may_have_stored(request_id)
         return self._answered(request_id, self._participants.failed(request_id))
 
     def _answered(self, request_id: int, ended: Producer | Consumer | None) -> FrameVerdict:

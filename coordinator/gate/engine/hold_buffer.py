@@ -191,6 +191,10 @@ class HoldBuffer:
             self.throttle.count(self._storing.waits_for.reason)
         return passes
 
+    def may_have_stored(self, request_id: int) -> None:
+        """Take an error that may come after the broker has stored what the request brings."""
+        self._storing.may_have_stored(request_id)
+
     def has_room_for_unfinished(self, size: int) -> bool:
         """Return whether this much of an unfinished frame may be kept; stop reading if not."""
         size += HELD_FRAME_OVERHEAD

@@ -23,7 +23,7 @@ id (pulsar-common's PulsarDecoder, broker's ServerCnx). The gate believes the br
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple
@@ -71,8 +71,9 @@ class _Slot:
 
     Args:
         command: the request that opened it.
-        opening: requests under way that open it, in order.
-        doubtful: those of them that were sent before the end of the participant that they repeat.
+        opening: number of requests under way that open it.
+        doubtful_before: number of the last request that ended its participant: those of them that were
+            sent before that may be repeats.
         closing: number of requests under way that close it.
         permits: permits that its consumer was given before the broker accepted it.
         remote: the cluster that it replicates from; None if it does not replicate.
@@ -80,8 +81,8 @@ class _Slot:
 
     command: _Command
     remote: str | None
-    opening: list[int] = field(default_factory=list)
-    doubtful: set[int] = field(default_factory=set)
+    opening: int = 0
+    doubtful_before: int = 0
     closing: int = 0
     permits: int = 0
 
@@ -92,12 +93,12 @@ class _Request(NamedTuple):
     Args:
         does: the meaning of its answer for the id.
         slot: the id; None if it is not in use.
-        repeats: requests to open the id that were under way when a request to close it was sent.
+        number: how many requests about ids were sent up to this one.
     """
 
     does: _Does
     slot: _Slot | None
-    repeats: frozenset[int] = frozenset()
+    number: int
 
 
 class Participants:
@@ -145,6 +146,8 @@ class Participants:
         self._settled = settled
         self._slots: dict[Key, _Slot] = {}
         self._requests: OutstandingRequests[_Request] = OutstandingRequests()
+        #: Requests that were sent so far.
+        self._sent = 0
         self._own_ids = count(_OWN_REQUESTS)
         #: The gate's own requests under way.
         self._own: set[int] = set()
@@ -186,8 +189,8 @@ class Participants:
             text = "too many producers and consumers on this connection: use another one"
             raise RequestRefused(request_id, TOO_MANY_REQUESTS, text, RefusalReason.PARTICIPANTS)
         opened = slot or _Slot(command, remote)
-        self._requests.open(request_id, _Request(_Does.OPEN, opened))
-        opened.opening.append(request_id)
+        self._send(request_id, _Does.OPEN, opened)
+        opened.opening += 1
         self._slots[key] = opened
 
     def close(self, key: Key, request_id: int) -> None:
@@ -208,10 +211,13 @@ class Participants:
 
     def _close(self, key: Key, request_id: int, does: _Does) -> None:
         slot = self._slots.get(key)
-        repeats = frozenset(slot.opening) if slot is not None else frozenset[int]()
-        self._requests.open(request_id, _Request(does, slot, repeats))
+        self._send(request_id, does, slot)
         if slot is not None:
             slot.closing += 1
+
+    def _send(self, request_id: int, does: _Does, slot: _Slot | None) -> None:
+        self._requests.open(request_id, _Request(does, slot, self._sent + 1))
+        self._sent += 1
 
     def close_by_gate(self, consumer: Consumer) -> int:
         """Take the gate's own request to close a consumer; return the id of the request."""
@@ -233,7 +239,7 @@ class Participants:
         Raises:
             MalformedFrame: the request id is in use.
         """
-        self._requests.open(request_id, _Request(_Does.ASK, None))
+        self._send(request_id, _Does.ASK, None)
 
     def look_up(self, request_id: int) -> None:
         """Take a request of the lookup service, whose requests are numbered apart.
@@ -269,7 +275,7 @@ class Participants:
         if request is None or request.slot is None:
             return None
         if request.does is _Does.OPEN:
-            self._accept(request.slot, request_id, now_ns)
+            self._accept(request, request_id, now_ns)
             return None
         return self._end(request)
 
@@ -293,21 +299,21 @@ class Participants:
         if request.does is _Does.CLOSE:
             return self._end(request)
         if request.does is _Does.OPEN:
-            request.slot.opening.remove(request_id)
-            request.slot.doubtful.discard(request_id)
+            request.slot.opening -= 1
         else:
             request.slot.closing -= 1
         self._tidy(request.slot)
         return None
 
-    def _accept(self, slot: _Slot, request_id: int, now_ns: int) -> None:
+    def _accept(self, request: _Request, request_id: int, now_ns: int) -> None:
         """Count a participant from now on, unless it exists already."""
-        slot.opening.remove(request_id)
+        slot = request.slot
+        assert slot is not None
+        slot.opening -= 1
         command = slot.command
         if self._participant(command) is not None:
-            slot.doubtful.discard(request_id)
             return
-        if request_id in slot.doubtful:
+        if request.number < slot.doubtful_before:
             raise MalformedFrame(FrameFault.DOUBTFUL_ANSWER, f"request {request_id}")
         if isinstance(command, ProducerCommand):
             self._accept_producer(command, now_ns, slot.remote)
@@ -367,7 +373,7 @@ class Participants:
         slot.closing -= 1
         participant = self._participant(slot.command)
         if participant is not None:
-            slot.doubtful |= request.repeats.intersection(slot.opening)
+            slot.doubtful_before = max(slot.doubtful_before, request.number)
         self._tidy(slot)
         return participant
 
@@ -384,7 +390,7 @@ class Participants:
     def _doubt(self, key: Key) -> None:
         slot = self._slots.get(key)
         if slot is not None and self._participant(slot.command) is not None:
-            slot.doubtful |= set(slot.opening)
+            slot.doubtful_before = self._sent + 1
 
     def _participant(self, command: _Command) -> Producer | Consumer | None:
         """Return the participant that a request opens, if the broker has accepted it."""

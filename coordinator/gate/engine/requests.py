@@ -24,6 +24,7 @@ from coordinator.gate.engine.producer import Cost, Producer
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.namespaces import NamespaceCounter
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol import commands, lookups, payload, rewriting, schema
 from coordinator.gate.protocol.commands import ProducerCommand, SubscribeCommand
@@ -70,6 +71,9 @@ _UNKNOWN_TYPES_MAX: Final = 64
 
 _ANY_SIZE: Final = 0x7FFFFFFF
 """The stream has judged the size of a frame that it hands on."""
+
+_Passing = tuple[Sequence[PublishLimiter], NamespaceCounter, int, bool]
+"""The limiters and the counter of a SEND, its messages, and whether it is exempt."""
 
 # An enum member as a global: one look-up less per frame.
 _PASSES: Final = FrameVerdict.PASSES
@@ -123,8 +127,8 @@ class ClientRequests:
         self._consumers = holding.participants.consumers
         #: Whether the gate drops SENDs, because the connection is about to end.
         self.draining = False
-        #: The producer of the last frame that passed, if that was a SEND: part of it may be missing.
-        self._passing: Producer | None = None
+        #: What was charged for the last frame that passed, if that was a SEND: part of it may be missing.
+        self._passing: _Passing | None = None
 
     def handlers(self) -> dict[int, Handler]:
         """Return the handlers by command type."""
@@ -221,7 +225,7 @@ class ClientRequests:
         messages, size = published.messages, cost.size
         if producer.held or not self._queue.admit(limiters, messages, size, holding.now_ns):
             return holding.hold(producer, data, start, frame_end, cost)
-        self._passed(producer, 1, messages, size)
+        self._passed(producer, limiters, 1, messages, size)
         holding.tell_debts(producer, messages, size)
         return _PASSES
 
@@ -246,26 +250,41 @@ class ClientRequests:
             return False
         if not self._queue.admit_run(producer.limiters, messages, size, self._holding.now_ns):
             return False
-        self._passed(producer, frames, messages, size)
+        self._passed(producer, producer.limiters, frames, messages, size)
         return True
 
     def give_back(self, missing: int) -> None:
-        """Uncount the bytes of the last SEND that have not arrived and never will."""
-        producer = self._passing
-        if producer is None or not missing:
+        """Uncount the last SEND, whose last bytes have not arrived and never will.
+
+        Of several that passed as a run the messages stay counted, as it is not known how many the last
+        one has: a run takes what has been saved up, and nothing in advance.
+        """
+        passing, self._passing = self._passing, None
+        if passing is None or not missing:
             return
-        producer.namespace.bytes -= missing
-        for limiter in producer.limiters:
+        limiters, namespace, messages, exempt = passing
+        namespace.messages -= messages
+        namespace.bytes -= missing
+        for limiter in limiters:
+            limiter.counter.messages -= messages
             limiter.counter.bytes -= missing
             self._queue.serve_limiter(limiter, self._holding.now_ns)
-        if producer.exempt:
+        if exempt:
+            self._counters.replicated_messages -= messages
             self._counters.replicated_bytes -= missing
 
-    def _passed(self, producer: Producer, frames: int, messages: int, size: int) -> None:
-        self._passing = producer
+    def _passed(
+        self,
+        producer: Producer,
+        limiters: Sequence[PublishLimiter],
+        frames: int,
+        messages: int,
+        size: int,
+    ) -> None:
+        namespace = producer.namespace
+        self._passing = limiters, namespace, messages if frames == 1 else 0, producer.exempt
         producer.unanswered += frames
         self._participants.unanswered += frames
-        namespace = producer.namespace
         namespace.messages += messages
         namespace.bytes += size
         if producer.exempt:

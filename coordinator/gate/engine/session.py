@@ -173,6 +173,7 @@ class Session:
             self._holding.deliveries,
             self._holding.end,
             self._holding.shape,
+            self._holding.may_have_stored,
             lambda: self._holding.now_ns,
             charge=self._charge_broker,
         )
@@ -216,6 +217,11 @@ class Session:
     def waiting_bytes(self) -> int:
         """The bytes of both sides that wait for a further turn."""
         return self._from_client.waiting_bytes + self._from_broker.waiting_bytes
+
+    @property
+    def unsent_answers(self) -> int:
+        """The bytes for the client that wait for a frame of the broker to end."""
+        return self._from_broker.inserting_bytes
 
     @property
     def awaited_frame(self) -> int:

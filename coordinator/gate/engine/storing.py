@@ -7,8 +7,10 @@ connection that open, close or store wait behind it, so that the broker gets the
 the client sent them; messages, acknowledgements and permits do not.
 
 The gate charges before the broker has judged the request. What the broker refuses it gives back, so a
-client that may not write to a topic takes nothing of its limit for good. What the broker has accepted
-once, it does not store again: the gate remembers that, and lets it pass without a charge.
+client that may not write to a topic takes nothing of its limit for good. A broker stores the schema of a
+producer before it finds that another one has its name: an error that may come after that gives nothing
+back, or a client could store without end what it never pays for. What the broker has accepted once, it
+does not store again: the gate remembers that, and lets it pass without a charge.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class _Command:
     """A held command.
 
     Args:
-        frame: its bytes.
+        frame: its bytes; none once the broker has it.
         request_id: what the broker answers.
         contents: what it stores and is not paid for yet, in order.
         since_ns: when it came.
@@ -122,6 +124,10 @@ class StoringCommands:
         else:
             self._give_back(command)
 
+    def may_have_stored(self, request_id: int) -> None:
+        """Take an error that may come after the broker stored what a command brings: it stays paid."""
+        self._unanswered.pop(request_id, None)
+
     def reattach(self) -> None:
         """Resolve the groups of the first command again; it waits for the new ones."""
         if self._held:
@@ -209,21 +215,24 @@ class StoringCommands:
         """Pass the commands that are paid for, up to the first one that is not."""
         while self._held and not self._held[0].contents:
             command = self._held.popleft()
-            self._count_held(-len(command.frame) - HELD_FRAME_OVERHEAD)
             if command.charged:
                 self._unanswered[command.request_id] = command
+            frame, command.frame = command.frame, b""
+            self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
             if command is not self._new:
-                self._send(command.frame)
+                self._send(frame)
         self._resolve()
 
     def _resolve(self) -> None:
-        """Find the limiters of the first content that is not paid for."""
+        """Find the limiters of the first content that is not paid for, and forget all others."""
         self._limiters = ()
         if self._held:
             topic, role = self._held[0].contents[0].topic, self._participants.role
             groups = self._groups.resolve(topic, self._now_ns(), role)
             self._groups.wake(groups)  # what is paid at once has no participant
             self._limiters = tuple(group.publish_limiter for group in groups)
+        served = self.served_until_ns
+        self.served_until_ns = {each: served[each] for each in self._limiters if each in served}
 
     def _is_new(self, content: Content) -> bool:
         return not (content.key and self._groups.known_contents.has(content.key))

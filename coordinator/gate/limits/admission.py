@@ -32,7 +32,7 @@ from weakref import WeakValueDictionary
 
 from coordinator.core.owners import ANONYMOUS
 from coordinator.gate.limits.limiter import PublishLimiter
-from coordinator.gate.limits.metering import WAKE_INTERVAL_NS, MeteredLimiter
+from coordinator.gate.limits.metering import MeteredLimiter, wake_up_ns
 from coordinator.gate.limits.overdue import OverdueWaiters
 from coordinator.gate.limits.service_order import ClientTurns, ServiceOrder, Turn
 
@@ -283,11 +283,7 @@ class AdmissionQueue:
         if wait_ns != 0:
             on_messages, on_bytes = limiter.binding(messages, size, now_ns)
             limiter.counter.hold(on_messages=on_messages, on_bytes=on_bytes, now_ns=now_ns)
-        due_ns = None if wait_ns is None else _round_up(now_ns + wait_ns)
+        due_ns = None if wait_ns is None else wake_up_ns(now_ns + wait_ns)
         if due_ns is not None and due_ns != order.due_ns:
             heapq.heappush(self._agenda, (due_ns, next(self._numbers), limiter))
         order.due_ns = due_ns
-
-
-def _round_up(time_ns: int) -> int:
-    return -(-time_ns // WAKE_INTERVAL_NS) * WAKE_INTERVAL_NS

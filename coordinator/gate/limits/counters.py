@@ -1,8 +1,10 @@
 """Counters of one resource group and class: traffic, participants and waiting.
 
 ``collect`` returns the difference to the last collection. The hot path adds to ``messages`` and ``bytes``
-itself, so they are plain attributes. They only ever grow, but for the bytes of a publish that never came
-(engine/requests.py): if those were collected, they are taken off later counts.
+itself, so they are plain attributes. They only ever grow, but for what was charged and is given back: a
+publish that never came in full (engine/requests.py) or was dropped when a part of it was paid
+(engine/producer.py), and a request that the broker refused (engine/storing.py). If that was collected, it
+is taken off later counts.
 
 Waiting is measured as time, not as a number of events: a group is *held* on messages (or bytes) while at
 least one of its producers waits and the first in line waits longest for tokens of that unit. A broker
@@ -76,6 +78,31 @@ class Stopwatch:
 
     def _elapsed_ns(self, now_ns: int) -> int:
         return 0 if self._since_ns is None else now_ns - self._since_ns
+
+
+class SharedCounter:
+    """Traffic that several participants pass, and how long at least one of them has waited."""
+
+    __slots__ = ("_held", "_waiting", "bytes", "messages", "participants")
+
+    def __init__(self) -> None:
+        #: Messages and bytes that passed since the start; the hot path adds to them itself.
+        self.messages = 0
+        self.bytes = 0
+        #: Producers or consumers connected now.
+        self.participants = 0
+        self._waiting = 0
+        self._held = Stopwatch()
+
+    def wait(self, now_ns: int) -> None:
+        """Count one more participant that waits."""
+        self._waiting += 1
+        self._held.set(running=True, now_ns=now_ns)
+
+    def go_on(self, now_ns: int) -> None:
+        """Count one waiting participant less."""
+        self._waiting -= 1
+        self._held.set(running=self._waiting > 0, now_ns=now_ns)
 
 
 class HoldTimes:
@@ -168,13 +195,14 @@ class TrafficCounter:
         if self.is_quiet and not self.participants:
             return None
         messages, size = self._collected
+        passed_messages = max(0, self.messages - messages)
         passed_bytes = max(0, self.bytes - size)
-        self._collected = (self.messages, size + passed_bytes)
+        self._collected = (messages + passed_messages, size + passed_bytes)
         (messages_refused, bytes_refused), self._refused = self._refused, (0, 0)
         return Traffic(
             self.group,
             self.monitoring_class,
-            messages=self.messages - messages,
+            messages=passed_messages,
             bytes=passed_bytes,
             messages_held_ns=self._messages_held.take_ns(now_ns),
             bytes_held_ns=self._bytes_held.take_ns(now_ns),
@@ -188,7 +216,7 @@ class TrafficCounter:
     def is_quiet(self) -> bool:
         """Whether nothing has passed and no participant has waited since the last collection."""
         return (
-            self.messages == self._collected[0]
+            self.messages <= self._collected[0]
             and self.bytes <= self._collected[1]
             and self._messages_held.is_idle
             and self._bytes_held.is_idle

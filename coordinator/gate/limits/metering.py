@@ -333,3 +333,8 @@ def instalment_of(
         of_messages, of_bytes = limiter.instalment
         messages, size = min(messages, of_messages), min(size, of_bytes)
     return messages, size
+
+
+def wake_up_ns(time_ns: int) -> int:
+    """Return the first time that is not before this one on the grid that all wake-ups share."""
+    return -(-time_ns // WAKE_INTERVAL_NS) * WAKE_INTERVAL_NS

@@ -22,7 +22,7 @@ from typing import Final
 
 from coordinator.core.model import MonitoringClass, TrafficKey
 from coordinator.core.traffic import NamespaceKey, NamespaceTraffic
-from coordinator.gate.limits.counters import Stopwatch
+from coordinator.gate.limits.counters import SharedCounter
 
 COLLECTED_MAX: Final = 10_000
 """The most counters that one call collects; if all are busy, it takes 20 ms."""
@@ -34,21 +34,15 @@ _LEAST_ROOM: Final = 10_000
 """With fewer counters none is forgotten, as forgetting costs reconciliation a reading."""
 
 
-class NamespaceCounter:
+class NamespaceCounter(SharedCounter):
     """Traffic of one namespace and class at this broker."""
 
-    __slots__ = ("_collected", "_held", "_waiting", "bytes", "key", "messages", "participants")
+    __slots__ = ("_collected", "key")
 
     def __init__(self, key: NamespaceKey) -> None:
+        super().__init__()
         self.key = key
-        #: Messages and bytes that passed since the start; the hot path adds to them itself.
-        self.messages = 0
-        self.bytes = 0
-        #: Producers or consumers connected now.
-        self.participants = 0
         self._collected = (0, 0)
-        self._waiting = 0
-        self._held = Stopwatch()
 
     @property
     def is_collected(self) -> bool:
@@ -60,25 +54,17 @@ class NamespaceCounter:
         """Count participants that came, or left if negative."""
         self.participants += count
 
-    def wait(self, now_ns: int) -> None:
-        """Count one more participant that waits."""
-        self._waiting += 1
-        self._held.set(running=True, now_ns=now_ns)
-
-    def go_on(self, now_ns: int) -> None:
-        """Count one waiting participant less."""
-        self._waiting -= 1
-        self._held.set(running=self._waiting > 0, now_ns=now_ns)
-
     def collect(self, now_ns: int) -> NamespaceTraffic | None:
         """Return the counts since the last call; None when there are none."""
         messages, size = self._collected
         held_ns = self._held.take_ns(now_ns)
-        passed_bytes = max(0, self.bytes - size)  # fewer when a publish never came in full
-        if messages == self.messages and not passed_bytes and not held_ns:
+        # Fewer when a publish never came in full.
+        passed_messages = max(0, self.messages - messages)
+        passed_bytes = max(0, self.bytes - size)
+        if not passed_messages and not passed_bytes and not held_ns:
             return None
-        self._collected = (self.messages, size + passed_bytes)
-        return NamespaceTraffic(self.key, self.messages - messages, passed_bytes, held_ns)
+        self._collected = (messages + passed_messages, size + passed_bytes)
+        return NamespaceTraffic(self.key, passed_messages, passed_bytes, held_ns)
 
 
 NOWHERE: Final = NamespaceCounter(NamespaceKey("", "", (), MonitoringClass.PUBLISH))

@@ -14,7 +14,7 @@ import heapq
 from itertools import count
 from typing import Final, Protocol
 
-from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
+from coordinator.gate.limits.metering import wake_up_ns
 
 _FEWEST_STALE: Final = 8
 
@@ -55,7 +55,7 @@ class OverdueWaiters:
         if due_ns is None or id(waiter) in self._planned:
             return
         number = self._planned[id(waiter)] = next(self._numbers)
-        due_ns = _round_up(max(due_ns, not_before_ns, now_ns))
+        due_ns = wake_up_ns(max(due_ns, not_before_ns, now_ns))
         heapq.heappush(self._heap, (due_ns, number, waiter))
 
     def forget(self, waiter: Patient) -> None:
@@ -79,7 +79,3 @@ class OverdueWaiters:
                 waiter.give_up(now_ns)
             else:
                 self.plan(waiter, now_ns)
-
-
-def _round_up(time_ns: int) -> int:
-    return -(-time_ns // WAKE_INTERVAL_NS) * WAKE_INTERVAL_NS

@@ -16,7 +16,7 @@ from typing import Final
 
 from coordinator.core.model import MonitoringClass
 from coordinator.core.owners import can_be_attached
-from coordinator.gate.limits.counters import OTHERS, Stopwatch
+from coordinator.gate.limits.counters import OTHERS, SharedCounter
 from coordinator.gate.limits.namespaces import NamespaceCounter
 from coordinator.insight.model.gate_views import RoleView
 
@@ -26,29 +26,14 @@ ROLES_MAX: Final = 1_000
 _Key = tuple[str, str, MonitoringClass]
 
 
-class RoleCounter:
+class RoleCounter(SharedCounter):
     """Traffic of one role and class at this broker since it was first seen."""
 
-    __slots__ = ("_held", "_held_ns", "_waiting", "bytes", "messages", "participants")
+    __slots__ = ("_held_ns",)
 
     def __init__(self) -> None:
-        self.messages = 0
-        self.bytes = 0
-        #: Producers or consumers connected now.
-        self.participants = 0
-        self._waiting = 0
-        self._held = Stopwatch()
+        super().__init__()
         self._held_ns = 0
-
-    def wait(self, now_ns: int) -> None:
-        """Count one more participant that waits."""
-        self._waiting += 1
-        self._held.set(running=True, now_ns=now_ns)
-
-    def go_on(self, now_ns: int) -> None:
-        """Count one waiting participant less."""
-        self._waiting -= 1
-        self._held.set(running=self._waiting > 0, now_ns=now_ns)
 
     def held_ns(self, now_ns: int) -> int:
         """Return how long at least one participant has waited, for any limit."""

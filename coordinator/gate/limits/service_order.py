@@ -23,6 +23,7 @@ Turn = tuple[int, int]
 """A position on a clock, and a number that grows with every turn that is given."""
 
 _CLOCKS_MAX: Final = 1024
+"""The limiters beyond which a client's turns at those without waiters are forgotten."""
 
 
 class Clocked(Protocol):
@@ -38,12 +39,13 @@ class Clocked(Protocol):
 class ClientTurns:
     """The turns of one client, by the clock of each limiter."""
 
-    __slots__ = ("__weakref__", "_clocks_ns", "_served_until_ns")
+    __slots__ = ("__weakref__", "_clocks_ns", "_room", "_served_until_ns")
 
     def __init__(self) -> None:
         self._served_until_ns: dict[Clocked, int] = {}
         #: Within the client: how far its own producers and consumers were served, by limiter.
         self._clocks_ns: dict[Clocked, int] = {}
+        self._room = _CLOCKS_MAX
 
     def begins_ns(self, limiter: Clocked) -> int:
         """Return where its next turn at a limiter begins."""
@@ -65,16 +67,20 @@ class ClientTurns:
 
     def add(self, limiter: Clocked, served_until_ns: int, span_ns: int) -> int:
         """Do the same out of turn: the clocks, which show whose turn it is, do not move."""
-        if limiter not in self._served_until_ns and len(self._served_until_ns) >= _CLOCKS_MAX:
+        if limiter not in self._served_until_ns and len(self._served_until_ns) >= self._room:
             self._forget()
         self._served_until_ns[limiter] = self.begins_ns(limiter) + span_ns
         return self.begins_within_ns(limiter, served_until_ns) + span_ns
 
     def _forget(self) -> None:
-        """Keep the turns at limiters that have waiters; elsewhere time makes up for what it had."""
+        """Keep the turns at limiters that have waiters, and make room for as many more.
+
+        Elsewhere time makes up for what it had.
+        """
         kept = {each: at for each, at in self._served_until_ns.items() if each.contended}
         self._served_until_ns = kept
         self._clocks_ns = {each: self._clocks_ns.get(each, 0) for each in kept}
+        self._room = max(_CLOCKS_MAX, 2 * len(kept))
 
 
 class Waiting(Protocol):

@@ -140,7 +140,14 @@ class PublishBuffer:
             self._unfinished[owner] = size
         else:
             self._unfinished.pop(owner, None)
-            _tell(self._waiting_begun, tuple(filter(self._may_go_on, self._waiting_begun)))
+            self._tell_begun()
+
+    def _tell_begun(self) -> None:
+        """Tell the connections whose unfinished frames may go on: all of them, or the oldest at most."""
+        if self._has_relief(2 * self._begun):
+            _tell(self._waiting_begun, tuple(self._waiting_begun))
+        elif (oldest := next(iter(self._unfinished))) in self._waiting_begun:
+            _tell(self._waiting_begun, (oldest,))
 
     def _may_go_on(self, owner: Owner) -> bool:
         """Return whether an unfinished frame that did not fit may go on."""

@@ -5,7 +5,9 @@ what it has stores nothing. So these have a *key*, by which the gate knows them 
 with a marker in every partition that was added to it, and with one in the log of every subscription: each
 time anew, without a key.
 
-Read are commands in canonical form alone (frames.py); other handlers refuse the rest.
+Read are commands in canonical form alone (frames.py); the handlers that come after this refuse the rest.
+So no more fields are read here than a command may have. Where they look at no names, a topic's is bounded
+here.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from coordinator.gate.protocol.commands import NAME_SIZE_MAX
 from coordinator.gate.protocol.frames import (
     ADD_PARTITION_TO_TXN,
     ADD_SUBSCRIPTION_TO_TXN,
     GET_OR_CREATE_SCHEMA,
     PRODUCER,
     SUBSCRIBE,
+    FieldBudget,
+    FrameFault,
+    MalformedFrame,
     each_field,
 )
 
@@ -71,51 +77,63 @@ class Storing(NamedTuple):
 
 NOTHING: Final = Storing(0, ())
 
+_Field = tuple[int, int | bytes]
+
 
 def read_storing(kind: int, data: bytes, start: int, end: int) -> Storing:
     """Read what a command has a broker store.
 
     Raises:
-        MalformedFrame: a field runs past the end of the command.
+        MalformedFrame: a field runs past the end of the command, there are too many of them, or the name
+            of a topic is too long.
     """
-    fields = list(each_field(data, start, end))
+    budget = FieldBudget()
+    fields = list(_each_field(data, start, end, budget))
     request_id = next((v for n, v in fields if n == _REQUEST_ID[kind] and isinstance(v, int)), 0)
     read = _markers if kind in (ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN) else _kept
-    return Storing(request_id, tuple(read(kind, fields)))
+    return Storing(request_id, tuple(read(kind, fields, budget)))
 
 
-def _markers(kind: int, fields: list[tuple[int, int | bytes]]) -> Iterator[Content]:
+def _each_field(data: bytes, start: int, end: int, budget: FieldBudget) -> Iterator[_Field]:
+    for each in each_field(data, start, end):
+        budget.spend()
+        yield each
+
+
+def _markers(kind: int, fields: list[_Field], budget: FieldBudget) -> Iterator[Content]:
     values = [v for number, v in fields if number == _IN_TRANSACTION and isinstance(v, bytes)]
     if kind == ADD_SUBSCRIPTION_TO_TXN:
-        parts = (dict(each_field(value, 0, len(value))) for value in dict.fromkeys(values))
+        parts = (dict(_each_field(v, 0, len(v), budget)) for v in dict.fromkeys(values))
         values = [topic for part in parts if isinstance(topic := part.get(1), bytes)]
     else:
         values = list(dict.fromkeys(values))
     for value in values:
-        yield Content(_text(value), 1, MARKER_BYTES)
+        yield Content(_topic(value), 1, MARKER_BYTES)
 
 
-def _kept(kind: int, fields: list[tuple[int, int | bytes]]) -> Iterator[Content]:
+def _kept(kind: int, fields: list[_Field], budget: FieldBudget) -> Iterator[Content]:
     topic = _last(fields, _TOPIC[kind])
+    # The name that a PRODUCER or a SUBSCRIBE has is judged, and answered, by its own handler.
+    name = _topic(topic) if kind == GET_OR_CREATE_SCHEMA else _text(topic)
     schema = _last(fields, _SCHEMA[kind])
-    if schema and _has_data(schema):
-        yield Content(_text(topic), 1, len(schema), _key(topic, schema))
+    if schema and _has_data(schema, budget):
+        yield Content(name, 1, len(schema), _key(topic, schema))
     wanted = _PROPERTIES.get(kind, ())
     properties = [v for number, v in fields if number in wanted and isinstance(v, bytes)]
     if properties:
         owner = _last(fields, _SUBSCRIPTION) if kind == SUBSCRIBE else b""
         size = sum(map(len, properties))
-        yield Content(_text(topic), 0, size, _key(topic, b"properties", owner, *properties))
+        yield Content(name, 0, size, _key(topic, b"properties", owner, *properties))
 
 
-def _has_data(schema: bytes) -> bool:
+def _has_data(schema: bytes, budget: FieldBudget) -> bool:
     return any(
         number in (_SCHEMA_DATA, _SCHEMA_PROPERTIES) and value
-        for number, value in each_field(schema, 0, len(schema))
+        for number, value in _each_field(schema, 0, len(schema), budget)
     )
 
 
-def _last(fields: list[tuple[int, int | bytes]], wanted: int) -> bytes:
+def _last(fields: list[_Field], wanted: int) -> bytes:
     values = [value for number, value in fields if number == wanted and isinstance(value, bytes)]
     return values[-1] if values else b""
 
@@ -125,6 +143,13 @@ def _key(*parts: bytes) -> bytes:
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.digest()
+
+
+def _topic(value: bytes) -> str:
+    if len(value) > NAME_SIZE_MAX:
+        detail = f"a topic's name of {len(value)} bytes, at most {NAME_SIZE_MAX}"
+        raise MalformedFrame(FrameFault.OUT_OF_RANGE, detail)
+    return _text(value)
 
 
 def _text(value: bytes) -> str:

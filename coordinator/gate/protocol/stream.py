@@ -121,7 +121,8 @@ class FrameStream:
     __slots__ = (
         "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_kept_frames", "_largest",
         "_left", "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining", "_run_handlers",
-        "_scanning", "_turn", "_unread", "decided", "frame_max", "kept_bytes", "out", "stopped",
+        "_scanning", "_turn", "_unread", "decided", "frame_max", "inserting_bytes", "kept_bytes", "out",
+        "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -161,6 +162,8 @@ class FrameStream:
         self._unread: deque[bytes] = deque()
         #: Frames that wait for the one under way to end.
         self._inserts: list[Buffer] = []
+        #: How many bytes these have.
+        self.inserting_bytes = 0
         #: The largest frame, its size field included, in bytes.
         self.frame_max = MAX_MESSAGE_SIZE + FRAME_PADDING
         #: The bytes kept of the undecided frame, if they are more than `HEAD_FREE`.
@@ -236,13 +239,18 @@ class FrameStream:
     def insert(self, frame: Buffer) -> None:
         """Send a frame as soon as the one that is under way is complete."""
         self._inserts.append(frame)
+        self.inserting_bytes += len(frame)
         self._send_inserts()
 
     def _send_inserts(self) -> None:
         mid_frame = self._remaining > 0 and not self._discarding
         if self._inserts and not mid_frame and not self._scanning:
-            self.out += self._inserts
-            self._inserts.clear()
+            self._take_inserts()
+
+    def _take_inserts(self) -> None:
+        self.out += self._inserts
+        self._inserts.clear()
+        self.inserting_bytes = 0
 
     def _advance(self) -> None:
         self._scanning = True
@@ -310,6 +318,7 @@ class FrameStream:
                     self._stay(data, pos, decision, 0 if pos else kept)
                     size = pos
         except MalformedFrame:
+            self._remaining = 0  # the frame under way has ended in front of this one
             self._pass_on(data, start, pos)
             raise
         self._remaining = pos - size
@@ -401,8 +410,8 @@ class FrameStream:
 
     def _replace(self, frame: bytes) -> None:
         """Send a frame in place of the decided one, behind those that waited for a gap."""
-        self.out += (*self._inserts, frame)
-        self._inserts.clear()
+        self._take_inserts()
+        self.out.append(frame)
 
     def _end_frame_under_way(self, data: bytes) -> int:
         """Close the frame whose remainder ``data`` begins with; return where the next frame begins."""
@@ -413,8 +422,7 @@ class FrameStream:
             return remaining
         if self._inserts and 0 < remaining <= len(data):
             self._pass_on(data, 0, remaining)
-            self.out += self._inserts
-            self._inserts.clear()
+            self._take_inserts()
             return remaining
         return 0
 

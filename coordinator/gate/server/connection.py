@@ -11,7 +11,8 @@ speaks another protocol, costs the broker nothing.
 **Back-pressure.** While a side has more than ``WRITE_BUFFER_HIGH`` bytes to take, the other one is not
 read. A client that does not take the broker's bytes is still read itself: it may be slow, and its ACKs
 and PINGs keep its connection alive. Only the gate's own answers can grow without the broker, so above
-``CLIENT_FULL`` the client is not read either. At most these bytes are kept for one client, and the result
+``CLIENT_FULL`` the client is not read either, whether they are unwritten or wait for the end of a frame
+of the broker, which may be long in coming. At most these bytes are kept for one client, and the result
 of one read.
 
 A client that goes away while it is not read is noticed when a sign of life cannot be delivered: a socket
@@ -91,6 +92,9 @@ class Connection(asyncio.Protocol):
         self._said_goodbye = False
         #: Whether the client sent a malformed frame: it is not served any more.
         self._refused = False
+        #: Whether the client is gone or refused, or the broker is not understood: nothing that comes is
+        #: decided any more.
+        self._left = False
         #: Set when both sides are closed.
         self.ended = asyncio.Event()
         #: Whether the client's transport exists: a TLS handshake may fail.
@@ -297,14 +301,17 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, side: str, step: Callable[[int], None]) -> None:
         """Let the session decide bytes of this side, and write its output."""
-        if self._refused:
+        if self._left:
             return
+        failed: MalformedFrame | None = None
         try:
             step(self._host.now_ns())
         except MalformedFrame as error:
-            self._fail(side, error)
+            failed = error
+        self._turns.spend(self, self.session.take_decided())
+        if failed is not None:
+            self._fail(side, failed)
         else:
-            self._turns.spend(self, self.session.take_decided())
             self.flush()
             self._host.handled()
 
@@ -322,6 +329,7 @@ class Connection(asyncio.Protocol):
         if side == "client" and self._client is not None:
             self._refuse()
         else:
+            self._left = True
             self.close()
 
     def _refuse(self) -> None:
@@ -333,6 +341,7 @@ class Connection(asyncio.Protocol):
 
     def _leave(self) -> None:
         """Close the broker's side once it has taken the bytes under way; the client has no more."""
+        self._left = True
         self._deadlines.forget(self)
         self._turns.leave(self)
         self.session.close(self._host.now_ns())
@@ -363,6 +372,7 @@ class Connection(asyncio.Protocol):
             and self._broker_writable
             and not paused
             and not self._client_full
+            and session.unsent_answers <= CLIENT_FULL
             and not self._refused
         )
         client_waits, broker_waits = session.client_waits, session.broker_waits

@@ -46,8 +46,8 @@ class Connections:
 
     Args:
         new_session: makes the engine of a connection.
-        handled: called after a read; looks for traffic that passed, and for producers or consumers
-            that wait.
+        handled: called after a read, and when a client has left; looks for traffic that passed, and for
+            producers or consumers that wait.
         upstream: the broker.
         now_ns: monotonic time.
         bounds: how many there may be.
@@ -163,12 +163,18 @@ class Connections:
         """Dial the broker, because a client's first command is complete."""
         task = asyncio.get_running_loop().create_task(self._dial(connection))
         self._dialling.add(task)
-        task.add_done_callback(self._dialling.discard)
+        task.add_done_callback(lambda done: self._dialled(connection, done))
+
+    def _dialled(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._dialling.discard(task)
+        if task.cancelled():  # perhaps before it began, and then it has told the connection nothing
+            connection.broker_lost()
 
     def closed(self, connection: Connection) -> None:
         """Take the news that a client is gone or refused; the broker may need its last bytes."""
         self._present.discard(connection)
         self._leaving.add(connection)
+        self.handled()  # what it gives back may be for others, who waited longer for it
 
     def ended(self, connection: Connection) -> None:
         """Take the news that both sides of a connection are closed."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import DEBT_NS
 from coordinator.gate.limits.modes import Modes
+from coordinator.gate.protocol.frames import MalformedFrame
 from tests.gate import peer
 from tests.gate.conftest import START_NS, TOPIC, Bench, Story
 
@@ -185,6 +188,63 @@ def test_the_bytes_of_a_publish_that_never_came_are_given_back(bench: Bench) -> 
     assert paid_bytes(bench) == came + peer.size_of(peer.send(1, 0))
 
 
+def test_the_messages_of_a_publish_that_never_came_are_given_back(bench: Bench) -> None:
+    """The head of 40 kB that claims four thousand messages: no consumer will ever see one of them."""
+    bench.attach(ns="group")
+    bench.limit("group", 1000)
+    bench.wait(1000)
+    gone, honest = bench.producing(), bench.producing(OTHER)
+    gone.sends_on(peer.send(1, 0, 4_000, b"z" * 40_000)[:200])
+    assert honest.sends(peer.send(1, 0)) == []
+
+    gone.session.close(bench.now_ns)
+    bench.wait(50)
+
+    assert honest.broker_got() == [peer.send(1, 0)]
+    assert paid(bench) == 1
+
+
+@pytest.mark.parametrize("closes", ["client", "broker"])
+def test_a_publish_that_never_came_is_given_back_when_its_producer_has_gone(
+    bench: Bench, closes: str
+) -> None:
+    """It was closed while the publish was under way, and counts for no group any more."""
+    bench.attach(ns="group")
+    bench.limit("group", size=10_000)
+    bench.wait(1000)
+    gone, honest = bench.producing(), bench.producing(OTHER)
+    head = peer.send(content=b"z" * 40_000)[:200]
+    if closes == "client":
+        gone.sends_on(peer.close_producer(1, 9), head)
+        gone.is_sent(peer.success(9))
+    else:
+        gone.sends_on(head)
+        gone.is_sent(peer.close_producer(1, 0))
+    assert gone.session.producers == 0
+    assert honest.sends(peer.send(1, 0)) == []
+
+    gone.session.close(bench.now_ns)
+    bench.wait(50)
+
+    assert honest.broker_got() == [peer.send(1, 0)]
+
+
+def test_a_publish_that_came_in_full_is_paid_for_whatever_follows_it(bench: Bench) -> None:
+    """Its last bytes come with a frame that ends the connection: the broker has stored it."""
+    bench.attach(ns="group")
+    bench.limit("group", size=10_000)
+    bench.wait(1000)
+    client = bench.producing()
+    large = peer.send(content=b"z" * 40_000)
+    client.sends_on(large[:200])
+    with pytest.raises(MalformedFrame):
+        client.sends_on(large[200:], b"\xff" * 12)
+    client.session.close(bench.now_ns)
+
+    assert client.broker_got() == [large]
+    assert paid_bytes(bench) == peer.size_of(large)
+
+
 def test_what_was_collected_before_it_was_given_back_is_taken_off_later_counts(
     bench: Bench,
 ) -> None:
@@ -201,3 +261,24 @@ def test_what_was_collected_before_it_was_given_back_is_taken_off_later_counts(
     honest.sends(peer.send(1, 0, content=b"z" * 60_000))
     bench.wait(1000)
     assert 0 < first + paid_bytes(bench) < 61_000
+
+
+def test_what_was_paid_of_a_dropped_publish_is_taken_off_later_counts(bench: Bench) -> None:
+    """A count below zero could not be reported, and all of them together are what passed."""
+    limited(bench)
+    gone = bench.producing()
+    gone.sends(peer.send(1, 0, BATCH))
+    bench.wait(3000)
+    counted = [paid(bench)]
+    assert counted == [4]
+
+    gone.session.close(bench.now_ns)
+    counted.append(paid(bench))
+    honest = bench.producing(OTHER)
+    for number in range(8):
+        honest.sends_on(peer.send(1, number))
+        bench.wait(1000)
+        counted.append(paid(bench))
+
+    assert len(honest.broker_got()) == sum(counted) == 8
+    assert min(counted) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -162,6 +163,22 @@ def test_a_repeat_after_the_close_opens_the_id_again(bench: Bench, kind: str) ->
     client.is_sent(peer.granted(repeat))
 
     assert count(client) == 1
+
+
+@kinds
+def test_requests_under_way_take_memory_by_their_number_alone(bench: Bench, kind: str) -> None:
+    """A thousand requests to open an id, and a thousand to close it; the broker has answered none."""
+    client = bench.client()
+    opens = [OPENS[kind](TOPIC, 1, number) for number in range(1_000)]
+    closes = [CLOSES[kind](1, 1_000 + number) for number in range(1_000)]
+    tracemalloc.start()
+    try:
+        client.sends(*opens, *closes)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < 2_000_000
 
 
 def test_ids_of_producers_and_of_consumers_are_apart(bench: Bench) -> None:

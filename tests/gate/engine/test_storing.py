@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable, Iterator
+
 import pytest
 
+from coordinator.core.model import Rates
+from coordinator.gate.protocol import contents
 from coordinator.gate.protocol.contents import MARKER_BYTES
+from coordinator.gate.protocol.frames import FIELDS_MAX, FrameFault, MalformedFrame, each_field
+from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench, Client
 
@@ -29,9 +36,11 @@ def schema(size: int, mark: str = "a") -> bytes:
     return peer.message((1, "s"), (3, mark.encode() * (size - len(head) - 1)), (4, 2))
 
 
-def produces(content: bytes, producer_id: int = 1, request_id: int = 1) -> bytes:
+def produces(
+    content: bytes, producer_id: int = 1, request_id: int = 1, topic: str = TOPIC
+) -> bytes:
     """PRODUCER with a schema."""
-    return peer.command(5, (1, TOPIC), (2, producer_id), (3, request_id), (7, content))
+    return peer.command(5, (1, topic), (2, producer_id), (3, request_id), (7, content))
 
 
 def consumes(*fields: peer.Field, request_id: int = 1, subscription: str = "s") -> bytes:
@@ -41,9 +50,9 @@ def consumes(*fields: peer.Field, request_id: int = 1, subscription: str = "s") 
     )
 
 
-def creates(content: bytes) -> bytes:
+def creates(content: bytes, request_id: int = 1, topic: str = TOPIC) -> bytes:
     """GET_OR_CREATE_SCHEMA."""
-    return peer.command(39, (1, 1), (2, TOPIC), (3, content))
+    return peer.command(39, (1, request_id), (2, topic), (3, content))
 
 
 def adds(*topics: str, request_id: int = 1) -> bytes:
@@ -101,6 +110,16 @@ def test_what_the_broker_refuses_is_given_back(bench: Bench, client: Client) -> 
         assert client.is_sent(answer) == [answer]
         assert published.bytes == before - RATE // 2
         bench.wait(1_000)
+
+
+def test_what_is_given_back_is_taken_off_later_counts(bench: Bench, client: Client) -> None:
+    """No count is ever below zero, though the request was counted before the broker refused it."""
+    assert reaches(bench, client, creates(schema(RATE // 2)))
+    assert charged(bench) == (1, RATE // 2)
+
+    client.is_sent(peer.error(1))
+
+    assert charged(bench) == (0, 0)
 
 
 def test_an_error_to_a_lookup_of_the_same_id_gives_nothing_back(
@@ -228,3 +247,96 @@ def test_held_commands_are_bounded_like_held_messages(bench: Bench, client: Clie
     bench.limit("group")
     client.session.advance(bench.now_ns)
     assert len(client.broker_got()) == 29
+
+
+@pytest.mark.parametrize(
+    ("error", "given_back"),
+    [(4, True), (6, True), (18, True), (0, False), (5, False), (16, False), (22, False)],
+)
+def test_an_error_that_may_come_after_the_schema_is_stored_gives_nothing_back(
+    bench: Bench, client: Client, error: int, given_back: bool
+) -> None:
+    """ProducerBusy says that another one has the name: a broker looks at that with the schema stored."""
+    assert reaches(bench, client, produces(schema(RATE // 2)))
+    published = bench.groups.group("group").publish
+    before = published.bytes
+
+    client.is_sent(peer.command(14, (1, 1), (2, error), (3, "no")))
+
+    assert published.bytes == before - (RATE // 2 if given_back else 0)
+
+
+def test_what_the_broker_has_is_not_kept(bench: Bench) -> None:
+    """Its answer may be long in coming, and a client may have thousands of requests under way."""
+    bench.attach(ns="group")
+    client = bench.client()
+    large = [creates(schema(100_000, chr(97 + at)), at) for at in range(20)]
+    tracemalloc.start()
+    try:
+        for request in large:
+            client.sends(request, peer.PING)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < 200_000
+
+
+def test_a_limiter_is_forgotten_when_its_request_is_paid_for(bench: Bench) -> None:
+    """Each partition has its own, and one connection may name any number of them."""
+    partitions = bench.groups.scopes.partitions
+    partitions.set_rates(Rates(publish_messages=10), bench.now_ns)
+    client = bench.client()
+    for number in range(20):
+        assert reaches(bench, client, adds(f"{TOPIC}-{number}", request_id=number))
+
+    assert len(client.session._holding._storing.served_until_ns) == 0
+
+
+@pytest.mark.parametrize("naming", [lambda topic: creates(schema(40), topic=topic), adds])
+def test_a_topics_name_is_bounded_wherever_the_gate_keeps_it(
+    bench: Bench, naming: Callable[[str], bytes]
+) -> None:
+    """A limit of partitions keeps it; producers and consumers are told that theirs is too long."""
+    longest, longer = ("persistent://tenant/ns/".ljust(size, "x") for size in (1024, 1025))
+    client = bench.client()
+    assert client.sends(naming(longest)) == [naming(longest)]
+    assert client.ends(naming(longer)) is FrameFault.OUT_OF_RANGE
+
+    client = bench.client()
+    assert client.sends(produces(schema(40), topic=longer)) == []
+    assert [reason for reason, _ in client.refusals] == [RefusalReason.NAME_TOO_LONG]
+
+
+UNKNOWN = peer.message(*[(900, 1)] * 20_000)
+"""As many fields of no known release."""
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        peer.command(5, (1, TOPIC), (2, 1), (3, 1), *[(900, 1)] * 20_000),
+        peer.command(5, (1, TOPIC), (2, 1), (3, 1), (7, UNKNOWN)),
+        peer.command(4, (1, TOPIC), (2, "s"), (3, 0), (4, 1), (5, 1), (12, UNKNOWN)),
+        peer.command(39, (1, 1), (2, TOPIC), (3, UNKNOWN)),
+        peer.command(52, (1, 1), (2, 7), (3, 0), *[(900, 1)] * 20_000),
+        peer.command(54, (1, 1), (2, 7), (3, 0), (4, UNKNOWN)),
+    ],
+)
+def test_a_request_is_read_as_far_as_any_command(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, request_: bytes
+) -> None:
+    """A megabyte of fields would take the gate the better part of a second before it is refused."""
+    read = 0
+
+    def counting(data: bytes, pos: int, end: int) -> Iterator[tuple[int, int | bytes]]:
+        nonlocal read
+        for each in each_field(data, pos, end):
+            read += 1
+            yield each
+
+    monkeypatch.setattr(contents, "each_field", counting)
+    with pytest.raises(MalformedFrame):
+        bench.client().sends(request_)
+
+    assert read <= FIELDS_MAX + 1

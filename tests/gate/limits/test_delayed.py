@@ -65,6 +65,18 @@ def test_a_delayed_message_counts_for_its_group_and_for_that_of_delayed_ones(apa
     assert counted(apart) == {"own": 5, "late": 3}
 
 
+def test_a_delayed_message_that_never_came_is_given_back_to_both_groups(apart: Bench) -> None:
+    """Its client has left in the middle of it."""
+    apart.attach(ns="own")
+    apart.limit("late", 1000)
+    apart.wait(1_000)
+    client = apart.producing()
+    client.sends_on(peer.send(1, 0, 4_000, b"z" * 40_000, deliver_at_ms=LATER)[:200])
+    client.session.close(apart.now_ns)
+
+    assert counted(apart) == {"own": 0, "late": 0}
+
+
 @pytest.mark.parametrize("deliver_at_ms", [LATER, peer.PUBLISHED_MS, 1, 0, -1])
 def test_a_message_is_delayed_whatever_its_time_of_delivery_is(
     apart: Bench, deliver_at_ms: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,23 @@ def test_clocks_of_limiters_without_waiters_are_forgotten() -> None:
     kept = sum(client.served_until_ns(limiter) > 0 for limiter in idle)
     assert 0 < kept <= 1024
     assert client.served_until_ns(busy) == 7
+
+
+def test_clocks_are_looked_through_seldom() -> None:
+    """Thousands of limiters that have waiters, and none of whose clocks can be forgotten."""
+    looks = 0
+
+    class Looked(Clock):
+        def __getattribute__(self, name: str) -> Any:
+            nonlocal looks
+            looks += name == "contended"
+            return super().__getattribute__(name)
+
+    client = ClientTurns()
+    for _ in range(5_000):
+        client.charge(Looked(), 0, 7)
+
+    assert 0 < looks <= 2 * 5_000
 
 
 def passed(bench: Bench, clients: dict[str, Client], seconds: int) -> Counter[str]:

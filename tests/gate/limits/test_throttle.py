@@ -189,3 +189,31 @@ def test_invented_partitions_pile_up_nothing(bench: Bench) -> None:
         bench.producing(f"{TOPIC}-partition-{dice.randrange(2**31)}")
 
     assert len(bench.groups.scopes._topics) == 1
+
+
+def test_a_frame_that_ends_costs_the_same_however_many_wait() -> None:
+    """While there is no room none but the oldest may go on, and no other is looked at."""
+    compared = 0
+
+    class Owner:
+        """A connection."""
+
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return self is other
+
+        def __call__(self) -> None:
+            """Be told of room."""
+
+    buffer, oldest, busy = PublishBuffer(1_000), Owner(), Owner()
+    buffer.count_unfinished(oldest, 600)
+    for _ in range(1_000):
+        buffer.when_relieved(Owner(), unfinished=True)
+    for _ in range(10):
+        buffer.count_unfinished(busy, 100)
+        buffer.count_unfinished(busy, 0)
+
+    assert compared < 100

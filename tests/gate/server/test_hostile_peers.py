@@ -31,7 +31,7 @@ from tests.gate.server.hostile_site import (
     settled,
     site,
 )
-from tests.gate.server.test_proxy import FakeBroker, until
+from tests.gate.server.test_proxy import FakeBroker, read_frame, until
 from tests.gate.server.test_tls import make_certificate
 
 # Before the broker knows the client
@@ -113,6 +113,56 @@ async def test_a_client_that_leaves_after_a_malformed_frame_leaves_nothing() -> 
         await until(lambda: bool(here.gate.figures().malformed_closes))
         client.writer.transport.abort()
         await here.gate.drain(10.0)
+
+
+async def test_what_a_malformed_frame_took_to_read_counts_as_well() -> None:
+    """A client sends sixty kilobytes of fields, and the last one makes no sense."""
+    async with site() as here:
+        client = await here.client()
+        (connection,) = here.gate._connections
+        connection.data_received(peer.command(23, (1, "x" * 60_000), (1, "y")))
+
+        assert connection._turns.are_over
+        assert await client.is_closed()
+
+
+async def test_nothing_is_decided_behind_a_frame_of_the_broker_that_makes_no_sense() -> None:
+    """Where the next one begins is not known: bytes of a message could look like an answer."""
+    async with site() as here:
+        client = await here.visit()
+        assert await client.asks(peer.connect()) == peer.connected()
+        (connection,) = here.gate._connections
+        connection.session.receive_from_client(peer.producer(TOPIC), here.gate._now_ns())
+        for frame in (b"\xff" * 12, peer.producer_success(1), b"\xff" * 12):
+            connection.broker_data_received(frame)
+
+        assert connection.session.producers == 0
+        assert here.gate.figures().malformed_closes == {"frame size out of bounds": 1}
+        assert await client.is_closed()
+
+
+async def test_a_client_that_has_left_opens_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer of the broker waits for its turn: its producer would count for the group for ever."""
+    async with site() as here:
+        client = await here.visit()
+        assert await client.asks(peer.connect()) == peer.connected()
+        (connection,) = here.gate._connections
+        connection.session.receive_from_client(peer.producer(TOPIC), here.gate._now_ns())
+        with monkeypatch.context() as no_turns:
+            no_turns.setattr(connection._turns, "serves_now", lambda *_: False)
+            no_turns.setattr(connection._turns, "ask", lambda _: None)
+            connection.broker_data_received(peer.producer_success(1))
+            client.writer.transport.abort()
+            await until(connection.ended.is_set)
+        assert connection.session.broker_waits
+
+        connection.broker_writable(writable=True)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+        assert connection.session.producers == 0
 
 
 async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None:
@@ -245,6 +295,28 @@ async def test_answers_of_the_gate_are_bounded_too() -> None:
         assert not connection._client_read
         assert client.writer.transport.get_write_buffer_size() > 10_000_000
         assert max(here.unread) <= CLIENT_FULL + 4 * READ
+
+
+async def test_answers_that_wait_for_the_end_of_a_frame_are_bounded_as_well() -> None:
+    """The rest of a delivery is long in coming, and the client is refused without end meanwhile."""
+    async with site() as here:
+        client = await here.client(consumes=True)
+        (broker,) = here.broker.writers
+        broker.write(DELIVERY[:1_000])
+        assert await client.reader.readexactly(1_000) == DELIVERY[:1_000]
+        refused = peer.producer("persistent://no/such", 2, 2) * 1000
+        for _ in range(600):
+            client.writer.write(refused)
+        (connection,) = here.gate._connections
+        await until(lambda: connection.session.unsent_answers > CLIENT_FULL)
+        await settled(client.writer.transport.get_write_buffer_size)
+
+        assert not connection._client_read
+        assert client.writer.transport.get_write_buffer_size() > 5_000_000
+        assert connection.session.unsent_answers <= CLIENT_FULL + 4 * READ
+        broker.write(DELIVERY[1_000:])
+        assert await client.reader.readexactly(len(DELIVERY) - 1_000) == DELIVERY[1_000:]
+        assert peer.kind_of(await read_frame(client.reader)) == 14
 
 
 async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

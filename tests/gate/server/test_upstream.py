@@ -18,6 +18,7 @@ from coordinator.gate.server.upstream import Address, Upstream, UpstreamTls
 from coordinator.runtime.client_tls import ClientTls
 from tests.gate import peer
 from tests.gate.gates import gate_to, started
+from tests.gate.server.hostile_site import site
 from tests.gate.server.test_proxy import until
 from tests.gate.server.test_tls import make_certificate, trusting
 
@@ -216,3 +217,16 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing.pem"
     with pytest.raises(TlsError, match=r"missing\.pem"):
         Upstream("127.0.0.1", 1, lambda: 0, tls=UpstreamTls("localhost", ClientTls(missing)))
+
+
+async def test_a_gate_that_is_closed_as_it_begins_to_dial_closes() -> None:
+    """The attempt has not begun to run, and so cannot tell of its end."""
+    async with site() as here:
+        await here.visit()
+        await until(lambda: here.gate.figures().connections == 1)
+        (connection,) = here.gate._connections
+        connection.data_received(peer.connect())
+
+        async with asyncio.timeout(20):
+            await here.gate.close()
+        assert connection.ended.is_set()
