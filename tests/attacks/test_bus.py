@@ -123,12 +123,18 @@ def publish(compression: int, size: int, content: bytes) -> bytes:
 
 
 def test_damaged_compression_ends_nothing(target: Target, connect: Connect) -> None:
-    """Content that is not compressed, and sizes that are not its own; the next report is read."""
+    """Content that is not compressed, and sizes that are not its own; the next report is read.
+
+    Sizes of LZ4 stay within the content: the client library reads beyond it, and its process ends
+    (docs/security.md).
+    """
     world = target.world
     topic = world.sidecars.bus_topics[0]
     with RawClient(world.topics.owner(topic).broker_port) as client:
         assert client.open_producer(topic)
-        for compression in (LZ4, ZLIB, ZSTD, SNAPPY):
+        for size in (0, 1, 100):
+            client.send(publish(LZ4, size, b"\xff" * 100))
+        for compression in (ZLIB, ZSTD, SNAPPY):
             for size in (0, 1, 1_000, LARGE, 2**31 - 1, 2**32 - 1):
                 client.send(publish(compression, size, b"\xff" * 100))
     before = dropped(world, "no member")
