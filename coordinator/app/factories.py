@@ -22,7 +22,6 @@ from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.broker.rate_policies import HttpRatePolicies
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
-from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.pulsar.native_topic import NativeTopic
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
@@ -32,6 +31,7 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.native.engine.outside import TopicPolicies
 from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering

@@ -28,6 +28,9 @@ NON_PERSISTENT: Final = "non-persistent"
 SCALABLE: Final = "topic"
 SEGMENT: Final = "segment"
 
+RESOURCE_USAGE_TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
+"""Pulsar's own, on which brokers tell each other what their resource groups use."""
+
 DOMAINS: Final = ("persistent", NON_PERSISTENT)
 """The domains of topics that clients of all releases publish to and consume."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pulsar
 
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from deploy.chaos.links import Link, Treatment
 from deploy.chaos.testbed import Testbed
 from deploy.local import processes
@@ -27,7 +28,6 @@ from deploy.local.errors import LocalClusterError
 FLOOD = 1_000
 """Connections."""
 
-RESOURCE_USAGE = "non-persistent://pulsar/system/resource-usage"
 """The topic from which Pulsar's brokers take each other's use of resource groups."""
 
 GATE_GONE = 1
@@ -99,7 +99,7 @@ def restart_broker(testbed: Testbed, name: str, seconds: float) -> None:
 
 def kill_owner(testbed: Testbed, _: str, seconds: float) -> None:
     """SIGKILL the broker that serves the topic on which brokers report; the topics come back."""
-    owner = testbed.topics.owner(RESOURCE_USAGE)
+    owner = testbed.topics.owner(RESOURCE_USAGE_TOPIC)
     _end_server(testbed, owner.name, signal.SIGKILL, seconds)
     testbed.come_home()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from coordinator.adapters.pulsar.native_topic import TOPIC
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from deploy.demo.sidecars import SidecarCluster
 from deploy.demo.system import GROUP, SENT_GROUP, TENANT, System
 from deploy.demo.targets import NATIVE
@@ -37,8 +37,8 @@ class NativeSidecars(SidecarCluster):
             lambda: GROUP in self._policy(GROUP, "resourcegroup"), "Pulsar has no attachment"
         )
         first, mortal, *_ = self.brokers.values()
-        if self.topics.owner(TOPIC) == mortal:
-            self.topics.move(TOPIC, first)
+        if self.topics.owner(RESOURCE_USAGE_TOPIC) == mortal:
+            self.topics.move(RESOURCE_USAGE_TOPIC, first)
         return topics
 
     def limit_dispatch(self, limit: int) -> dict[str, str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.broker.counters import MetricsCounters
-from coordinator.adapters.pulsar.native_topic import TOPIC as RESOURCE_USAGE_TOPIC
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.app import factories
 from coordinator.config import ConfigError
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.reconciliation.engine.counting import BUS
 from tests.config.nowhere import NOWHERE
 from tests.gate.server.test_tls import make_certificate

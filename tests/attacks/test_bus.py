@@ -9,6 +9,7 @@ import pulsar
 import pytest
 
 from coordinator.core.model import UsageReport
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
 from coordinator.wire.signature import Signer
@@ -112,6 +113,16 @@ def test_large_compressed_payloads_are_refused_and_not_kept(
             wait_for_more(world, before, AT_FIRST + sent + 1, reason)
         grown = [now - then for now, then in zip(own_bytes(world), held, strict=True)]
         assert max(grown) < GROWTH_MAX, f"{reason}: {[each / MEBIBYTE for each in grown]} MiB"
+    assert_all_is_well(world)
+
+
+def test_no_client_publishes_to_the_bus_through_a_gate(target: Target, connect: Connect) -> None:
+    """What ends whoever reads it with Pulsar's client library does not get there."""
+    world = target.world
+    client = connect(world.sidecars.service_url)
+    for topic in (*world.sidecars.bus_topics, RESOURCE_USAGE_TOPIC):
+        with pytest.raises(pulsar.NotAllowedError):
+            client.create_producer(topic)
     assert_all_is_well(world)
 
 

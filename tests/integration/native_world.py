@@ -16,7 +16,7 @@ import httpx
 import pulsar
 
 from coordinator.adapters.pulsar.native_messages import encode
-from coordinator.adapters.pulsar.native_topic import TOPIC
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.trim import MOST_PERMILLE, WHOLE
 from deploy.local.cluster import Cluster
@@ -98,7 +98,7 @@ class Native:
         name = self.service_url(broker) if broker in self.brokers else broker
         payload = encode(name, {"native": Amounts(messages)})
         client = pulsar.Client(self.service_url("broker-1"))
-        producer = client.create_producer(TOPIC, producer_name="evil")
+        producer = client.create_producer(RESOURCE_USAGE_TOPIC, producer_name="evil")
         over = threading.Event()
 
         def write() -> None:
@@ -117,7 +117,7 @@ class Native:
     def invent(self, broker: str, groups: int, in_each: int = 1_000) -> None:
         """A stock client reports the use of groups that do not exist, in a broker's name."""
         client = pulsar.Client(self.service_url("broker-1"))
-        producer = client.create_producer(TOPIC, producer_name="inventor")
+        producer = client.create_producer(RESOURCE_USAGE_TOPIC, producer_name="inventor")
         try:
             for first in range(0, groups, in_each):
                 names = (f"invented-{number}" for number in range(first, first + in_each))

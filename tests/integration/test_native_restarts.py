@@ -11,7 +11,7 @@ from itertools import cycle, islice
 
 import pytest
 
-from coordinator.adapters.pulsar.native_topic import TOPIC
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from deploy.demo.counters import CounterSampler
 from deploy.demo.curves import curves, total
 from tests.integration.native_world import LIMIT, Native, opened
@@ -104,7 +104,7 @@ def test_a_stranger_that_speaks_before_a_broker_that_starts_is_named_and_takes_n
 def test_the_topics_owner_and_all_sidecars_may_die(native: Native) -> None:
     """Brokers keep their last quotas; entries that sidecars leave read as brokers' own reports."""
     with shared_before_and_after(native):
-        restart(native, native.topics.owner(TOPIC).name)
+        restart(native, native.topics.owner(RESOURCE_USAGE_TOPIC).name)
         native.comes_to(fair(native), within=0.05)
         for name in native.brokers:
             native.sidecars.end(name, signal.SIGKILL)

@@ -6,14 +6,13 @@ import pulsar
 import pytest
 
 from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
 from tests.conftest import Connect
 from tests.integration.world import World, broker_metrics, eventually
 
 pytestmark = pytest.mark.cluster
-
-TOPIC = "non-persistent://pulsar/system/resource-usage"
 
 
 def use_a_group_of_pulsars_own(world: World) -> str:
@@ -32,7 +31,7 @@ def test_a_real_brokers_report_is_understood(world: World, connect: Connect) -> 
     """A broker's report is parsed, means what was sent, and encodes to the same bytes again."""
     group = use_a_group_of_pulsars_own(world)
     client = connect(world.cluster.brokers[0].service_url)
-    reader = client.create_reader(TOPIC, pulsar.MessageId.latest)
+    reader = client.create_reader(RESOURCE_USAGE_TOPIC, pulsar.MessageId.latest)
     producer = connect(world.sidecars.service_url).create_producer(world.topic_of["broker-1"])
     for _ in range(10):
         producer.send(b"x" * 50)
@@ -60,7 +59,7 @@ def test_our_report_is_read_by_a_real_broker(world: World, connect: Connect) -> 
         "pulsar://sidecar:1", 5, 9, 1_000_000_000, (entry,), complete=True, named=True
     )
     client = connect(world.cluster.brokers[0].service_url)
-    producer = client.create_producer(TOPIC)
+    producer = client.create_producer(RESOURCE_USAGE_TOPIC)
     metric = "pulsar_resource_group_remote_usage_messages_used_total"
 
     def counted() -> bool:

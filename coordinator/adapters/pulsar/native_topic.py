@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pulsar
 import structlog
@@ -27,13 +27,12 @@ from coordinator.adapters.pulsar.channel import (
     new_client,
 )
 from coordinator.adapters.pulsar.native_messages import HAS_GATE, SIDECAR, STANDS_IN, decode, encode
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.table import Statement
 from coordinator.runtime.supervision import TaskSupervisor
 from coordinator.wire.fields import BadReport
-
-TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
 
 _NANOS_PER_MS = 1_000_000
 
@@ -90,7 +89,7 @@ class NativeTopic:
         self._client = self._new_client()
         self._channel = _Channel(
             self._client,
-            TOPIC,
+            RESOURCE_USAGE_TOPIC,
             inbox=self._inbox,
             counters=self._counters,
             executor=self._executor,
@@ -138,7 +137,7 @@ class NativeTopic:
         except BadReport as error:
             self._bad += 1
             if self._bad == 1:
-                _log.warning("not a report of usage", topic=TOPIC, reason=str(error))
+                _log.warning("not a report of usage", topic=RESOURCE_USAGE_TOPIC, reason=str(error))
             return
         sidecar, stands_in = properties.get(SIDECAR, ""), STANDS_IN in properties
         said = Statement(

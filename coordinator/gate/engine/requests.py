@@ -72,6 +72,10 @@ _UNKNOWN_TYPES_MAX: Final = 64
 _ANY_SIZE: Final = 0x7FFFFFFF
 """The stream has judged the size of a frame that it hands on."""
 
+_RESERVED: Final = (
+    "sidecars and brokers alone publish there, at the brokers' own listener (bus_listener_name)"
+)
+
 _Passing = tuple[Sequence[PublishLimiter], NamespaceCounter, int, bool]
 """The limiters and the counter of a SEND, its messages, and whether it is exempt."""
 
@@ -307,6 +311,11 @@ class ClientRequests:
 
     def _check_producer(self, command: ProducerCommand) -> None:
         self._check_topic("PRODUCER", command.topic, command.request_id)
+        name = TopicName.parse(command.topic)
+        if name is not None and str(name.whole) in self._groups.reserved_topics:
+            text = f"PRODUCER.topic {command.topic!r}: {_RESERVED}"
+            reason = RefusalReason.RESERVED_TOPIC
+            raise RequestRefused(command.request_id, NOT_ALLOWED, text, reason)
         text = self._groups.scopes.refusal_of(command.topic)
         if text:
             reason = RefusalReason.BACKLOG_QUOTA

@@ -11,7 +11,7 @@ finds no participant and no new count. Counts of a group that is not awake are c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.model import AnyRates, Attachments, MonitoringClass, Rates, TrafficKey
@@ -42,6 +42,7 @@ class GroupTable:
         burst_ns: how much a bucket can save up, as time at its rate.
         modes: how limits are enforced, and the groups that topics count against without an attachment.
         unknown_topics_pass: whether topics pass whose names are not known.
+        reserved_topics: the topics that no client publishes to, by their full names.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class GroupTable:
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
         unknown_topics_pass: bool = False,
+        reserved_topics: Collection[str] = (),
     ) -> None:
+        self.reserved_topics = frozenset(reserved_topics)
         self._listener = listener
         self._burst_ns = burst_ns
         self._groups: dict[str, Group] = {}

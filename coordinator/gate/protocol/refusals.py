@@ -15,6 +15,7 @@ class RefusalReason(Enum):
     """Why a request, a publish or a broker's answer is refused."""
 
     TOPIC_NAME = "topic name that Pulsar does not accept"
+    RESERVED_TOPIC = "publish to a topic of the coordinators or the brokers"
     NAME_TOO_LONG = "name too long"
     PRODUCER_IN_USE = "producer id in use"
     CONSUMER_IN_USE = "consumer id in use"

@@ -8,7 +8,7 @@ thread-safe.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -78,6 +78,8 @@ class Gate:
         modes: how limits are enforced, and the groups that traffic counts against without an attachment.
         replication: the clients whose producers replicate and are exempt.
         identities: what proves a client's role.
+        unknown_topics_pass: whether topics pass whose names are not known.
+        reserved_topics: the topics that no client publishes to, by their full names.
         tls: listens with TLS as well, if given; see ``TlsListener``.
         upstream_tls: how to speak TLS to the broker; None is plain.
         proxy_protocol: version of the PROXY header that tells the broker who the client is; 0 is none.
@@ -106,6 +108,7 @@ class Gate:
         replication: ReplicationPeers = NO_PEERS,
         identities: IdentityRules = NO_IDENTITIES,
         unknown_topics_pass: bool = False,
+        reserved_topics: Collection[str] = (),
         tls: TlsListener | None = None,
         upstream_tls: UpstreamTls | None = None,
         proxy_protocol: int = 0,
@@ -135,6 +138,7 @@ class Gate:
             burst_ns=burst_ns,
             modes=modes,
             unknown_topics_pass=unknown_topics_pass,
+            reserved_topics=reserved_topics,
         )
         self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()

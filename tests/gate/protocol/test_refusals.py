@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
+from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.protocol.commands import NAME_SIZE_MAX
-from coordinator.gate.protocol.own_frames import INVALID_TOPIC_NAME, error_frame
+from coordinator.gate.protocol.own_frames import INVALID_TOPIC_NAME, NOT_ALLOWED, error_frame
 from coordinator.gate.protocol.refusals import EXPECTED, RefusalReason, Refusals
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
@@ -61,6 +62,34 @@ def test_a_topic_that_pulsar_does_not_accept_is_refused(
     text = f"{kind}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
     assert client.client_got() == [error_frame(1, INVALID_TOPIC_NAME, text)]
     assert client.refusals == [(RefusalReason.TOPIC_NAME, text)]
+
+
+BUS = "non-persistent://pulsar/system/quota-usage"
+
+
+@pytest.mark.parametrize("topic", [BUS, BUS.replace("non-p", "NON-P"), f"{BUS}-partition-3"])
+def test_no_client_publishes_to_a_reserved_topic(bench: Bench, topic: str) -> None:
+    """In no spelling: the broker never hears of it; consuming is another matter."""
+    bench.groups = GroupTable(bench.story, reserved_topics=(BUS,))
+    client = bench.client()
+
+    assert client.sends(peer.producer(topic), peer.PING) == [peer.PING]
+
+    text = (
+        f"PRODUCER.topic {topic!r}: sidecars and brokers alone publish there, at the brokers' own "
+        "listener (bus_listener_name)"
+    )
+    assert client.client_got() == [error_frame(1, NOT_ALLOWED, text)]
+    assert client.refusals[0] == (RefusalReason.RESERVED_TOPIC, text)
+    assert client.sends(peer.subscribe(topic)) == [peer.subscribe(topic)]
+
+
+def test_other_topics_beside_a_reserved_one_are_published_to(bench: Bench) -> None:
+    """The persistent one of the same name, and one whose name goes on."""
+    bench.groups = GroupTable(bench.story, reserved_topics=(BUS,))
+
+    for topic in (BUS.removeprefix("non-"), f"{BUS}-2"):
+        assert bench.client().sends(peer.producer(topic)) == [peer.producer(topic)]
 
 
 LONG = "x" * (NAME_SIZE_MAX + 1)
