@@ -136,8 +136,8 @@ def publish(compression: int, size: int, content: bytes) -> bytes:
 def test_damaged_compression_ends_nothing(target: Target, connect: Connect) -> None:
     """Content that is not compressed, and sizes that are not its own; the next report is read.
 
-    Sizes of LZ4 stay within the content: the client library reads beyond it, and its process ends
-    (docs/security.md).
+    What the client library does not survive is left out (docs/security.md): it reads beyond the end of
+    LZ4, and allocates any size that it is told.
     """
     world = target.world
     topic = world.sidecars.bus_topics[0]
@@ -146,7 +146,7 @@ def test_damaged_compression_ends_nothing(target: Target, connect: Connect) -> N
         for size in (0, 1, 100):
             client.send(publish(LZ4, size, b"\xff" * 100))
         for compression in (ZLIB, ZSTD, SNAPPY):
-            for size in (0, 1, 1_000, LARGE, 2**31 - 1, 2**32 - 1):
+            for size in (0, 1, 1_000, LARGE):
                 client.send(publish(compression, size, b"\xff" * 100))
     before = dropped(world, "no member")
     stranger = Signer().sign(encode(UsageReport("stranger", 1, 1, 1, ())))
