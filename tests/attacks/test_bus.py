@@ -117,7 +117,7 @@ def test_large_compressed_payloads_are_refused_and_not_kept(
 
 
 def test_no_client_publishes_to_the_bus_through_a_gate(target: Target, connect: Connect) -> None:
-    """What ends whoever reads it with Pulsar's client library does not get there."""
+    """Each sidecar that reads it would end at what Pulsar's client library does not survive."""
     world = target.world
     client = connect(world.sidecars.service_url)
     for topic in (*world.sidecars.bus_topics, RESOURCE_USAGE_TOPIC):
