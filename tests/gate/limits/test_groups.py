@@ -10,7 +10,7 @@ from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.modes import Modes
 from tests.gate import peer
-from tests.gate.conftest import BUS, Bench
+from tests.gate.conftest import Bench
 
 
 def test_only_groups_that_may_have_news_are_asked(
@@ -110,9 +110,12 @@ def test_the_debt_of_a_batch_is_told_until_it_is_paid(
     assert owed == [295, 245, 195, 145, 95, 45, 0, 0]
 
 
-@pytest.mark.parametrize("topic", [BUS, "non-persistent://pulsar/system/resource-usage"])
-def test_a_bus_topic_counts_and_is_limited_like_any_other(bench: Bench, topic: str) -> None:
-    """Sidecars and brokers reach it at the brokers' own listener: through a gate it is a client's."""
+@pytest.mark.parametrize("name", ["beside", "__change_events"])
+def test_a_topic_beside_the_bus_counts_and_is_limited_like_any_other(
+    bench: Bench, name: str
+) -> None:
+    """Sidecars and brokers reach theirs at the brokers' own listener: through a gate it is a client's."""
+    topic = f"non-persistent://pulsar/system/{name}"
     bench.groups = GroupTable(bench.story, modes=Modes(cluster_group="all"))
     bench.set_limits("all", Rates(publish_messages=0, dispatch_messages=0))
     producer, consumer = bench.producing(topic), bench.client()

@@ -11,7 +11,7 @@ from coordinator.gate.protocol.commands import NAME_SIZE_MAX
 from coordinator.gate.protocol.own_frames import INVALID_TOPIC_NAME, NOT_ALLOWED, error_frame
 from coordinator.gate.protocol.refusals import EXPECTED, RefusalReason, Refusals
 from tests.gate import peer
-from tests.gate.conftest import TOPIC, Bench
+from tests.gate.conftest import BUS, TOPIC, Bench
 
 Told = list[tuple[RefusalReason, str]]
 
@@ -62,9 +62,6 @@ def test_a_topic_that_pulsar_does_not_accept_is_refused(
     text = f"{kind}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
     assert client.client_got() == [error_frame(1, INVALID_TOPIC_NAME, text)]
     assert client.refusals == [(RefusalReason.TOPIC_NAME, text)]
-
-
-BUS = "non-persistent://pulsar/system/quota-usage"
 
 
 @pytest.mark.parametrize("topic", [BUS, BUS.replace("non-p", "NON-P"), f"{BUS}-partition-3"])
