@@ -31,7 +31,6 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
-from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.native.engine.outside import TopicPolicies
 from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
@@ -154,7 +153,7 @@ def reconciler(
     return Reconciler(
         counters,
         passed,
-        BrokerBook((*config.bus_topics, RESOURCE_USAGE_TOPIC)),
+        BrokerBook(config.reserved_topics),
         Reconciliation(config.broker_id, config.cluster_group),
         clock,
         interval_s=config.reconcile_seconds,

@@ -33,6 +33,7 @@ from coordinator.config.forms import (
 from coordinator.core.answer import UNLIMITED, from_wire
 from coordinator.core.model import MAX_COUNT, NANOS_PER_SECOND, Rates
 from coordinator.core.settings import ConditionThresholds, CoreSettings
+from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 
 GATE: Final = "gate"
 NATIVE: Final = "native"
@@ -351,6 +352,11 @@ class Config:
     def has_gate(self) -> bool:
         """Whether a gate stands before the broker."""
         return self.enforcement_path != NATIVE
+
+    @property
+    def reserved_topics(self) -> tuple[str, ...]:
+        """The topics on which sidecars tell each other, and brokers: no client publishes there."""
+        return (*self.bus_topics, RESOURCE_USAGE_TOPIC)
 
     @property
     def has_token_keys(self) -> bool:

@@ -310,8 +310,7 @@ class ClientRequests:
         return _PASSES
 
     def _check_producer(self, command: ProducerCommand) -> None:
-        self._check_topic("PRODUCER", command.topic, command.request_id)
-        name = TopicName.parse(command.topic)
+        name = self._check_topic("PRODUCER", command.topic, command.request_id)
         if name is not None and str(name.whole) in self._groups.reserved_topics:
             text = f"PRODUCER.topic {command.topic!r}: {_RESERVED}"
             reason = RefusalReason.RESERVED_TOPIC
@@ -321,10 +320,12 @@ class ClientRequests:
             reason = RefusalReason.BACKLOG_QUOTA
             raise RequestRefused(command.request_id, QUOTA_EXCEEDED, text, reason)
 
-    def _check_topic(self, command: str, topic: str, request_id: int) -> None:
-        if TopicName.parse(topic) is None and not self._groups.unknown_topics.pass_:
+    def _check_topic(self, command: str, topic: str, request_id: int) -> TopicName | None:
+        name = TopicName.parse(topic)
+        if name is None and not self._groups.unknown_topics.pass_:
             text = f"{command}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
             raise RequestRefused(request_id, INVALID_TOPIC_NAME, text, RefusalReason.TOPIC_NAME)
+        return name
 
     def _on_subscribe(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int

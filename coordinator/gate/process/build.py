@@ -10,7 +10,6 @@ from pathlib import Path
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.limiting.windows import LimitMode, maker_of
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.identity import IdentityRules
 from coordinator.gate.engine.replication import ReplicationPeers
@@ -80,7 +79,7 @@ def gate(
                 proxy_roles=frozenset(config.gate_proxy_roles),
             ),
             unknown_topics_pass=config.unknown_topics == "pass",
-            reserved_topics=(*config.bus_topics, RESOURCE_USAGE_TOPIC),
+            reserved_topics=config.reserved_topics,
             kept_sockets=kept_sockets,
             connections=ConnectionLimits(
                 descriptors.connections_max(config.gate_connections_max),
