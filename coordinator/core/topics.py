@@ -43,7 +43,7 @@ _HASHES: Final = 1 << 16
 
 _SEGMENT_ID_MAX: Final = (1 << 63) - 1
 
-_NAMED_ENTITY: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+NAMED_ENTITY: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 """The letters of tenants, clusters and namespaces: NamedEntity of pulsar-common."""
 
 _PARTITION_MAX: Final = 0x7FFFFFFF
@@ -80,7 +80,7 @@ class TopicName:
             return None
         if len(parts) < 3 or not parts[-1].strip() or parts[-1].endswith("/"):
             return None
-        if not all(map(_NAMED_ENTITY.fullmatch, parts[:-1])):
+        if not all(map(NAMED_ENTITY.fullmatch, parts[:-1])):
             return None
         if domain in _DOMAINS_OF_PULSAR_5 and parts[-1].count("/") != (domain == SEGMENT):
             return None

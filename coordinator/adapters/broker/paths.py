@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
 from urllib.parse import quote
 
-from coordinator.core.topics import TopicName
-
-_NAME: Final = re.compile(r"[-=:.\w]+", re.ASCII)
-"""Pulsar's own pattern for tenants and namespaces."""
+from coordinator.core.topics import NAMED_ENTITY, TopicName
 
 
 def part_of_path(name: str) -> str:
@@ -20,7 +15,7 @@ def part_of_path(name: str) -> str:
     Raises:
         ValueError: no tenant or namespace has this name.
     """
-    if _NAME.fullmatch(name) is None or name in {".", ".."}:
+    if NAMED_ENTITY.fullmatch(name) is None or name in {".", ".."}:
         raise ValueError(f"{name!r:.80} is not a name of a tenant or namespace")
     return name
 

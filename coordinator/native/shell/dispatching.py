@@ -40,6 +40,7 @@ from coordinator.native.shell.kept_rates import (
     give_back,
     rate_of,
 )
+from coordinator.native.shell.refusals import StepRefusals
 from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.native.shell.rounds import rounds
 from coordinator.ports import Clock, NotFound, Refused
@@ -108,8 +109,8 @@ class Dispatching:
         self._watched_from = 0
         #: The rates that operators had set for namespaces, as they were kept.
         self._former: dict[str, str] = {}
-        #: The first refusal of the present step.
-        self._refusal: Refused | ValueError | None = None
+        #: Those of the present step.
+        self._refusals = StepRefusals()
         #: Set when counters were read, or a limit has changed.
         self.wanted = asyncio.Event()
 
@@ -130,7 +131,7 @@ class Dispatching:
             PortError: the broker does not answer, or does not allow it; what it refuses of some owners
                 keeps no other from its turn.
         """
-        self._refusal = None
+        self._refusals = StepRefusals()
         if self._seen.facts is None or not self._seen.facts.topic_policies:
             return
         now_ns = self._clock.now_ns()
@@ -151,15 +152,12 @@ class Dispatching:
             await self._each(self._write, chosen)
         await self._each(self._leave, self._dispatch.idle(now_ns))
         await self._replication.refresh(self._dispatch.written_topics())
-        if self._refusal is not None:
-            raise self._refusal
+        self._refusals.raise_first()
 
     async def _each(self, call: Callable[[_T], Awaitable[None]], items: Sequence[_T]) -> None:
         """Call for all items; what is refused of one is raised at the end of the step."""
-        try:
+        with self._refusals.noted():
             await at_once(call, items)
-        except (Refused, ValueError) as error:
-            self._refusal = self._refusal or error
 
     # Topics.
 

@@ -40,8 +40,9 @@ from coordinator.native.engine.entries import Record, rises
 from coordinator.native.engine.outside import NativeAdmin
 from coordinator.native.engine.sets import ALL_OF
 from coordinator.native.engine.steering import Steering
+from coordinator.native.shell.refusals import StepRefusals
 from coordinator.native.shell.rounds import rounds
-from coordinator.ports import Clock, Refused
+from coordinator.ports import Clock
 
 UNUSED_AFTER_NS: Final = 3600 * NANOS_PER_SECOND
 
@@ -103,8 +104,8 @@ class Upkeep:
         self._attached_ns: dict[str, int] = {}
         #: When a group's namespaces are attached again at the earliest, and the wait after that.
         self._again: dict[str, tuple[int, int]] = {}
-        #: The first refusal of the present look.
-        self._refusal: Refused | ValueError | None = None
+        #: Those of the present look.
+        self._refusals = StepRefusals()
         #: Whether something has to be looked at again soon.
         self._unconfirmed = False
         #: Set when the target state has changed.
@@ -132,7 +133,7 @@ class Upkeep:
             PortError: the broker does not answer, or does not allow it.
             Refused, ValueError: of some record or namespace, the first; all others were looked at.
         """
-        now_ns, self._refusal = self._clock.now_ns(), None
+        now_ns, self._refusals = self._clock.now_ns(), StepRefusals()
         if now_ns - self._facts_ns >= _FACTS_EVERY_NS or self._seen.facts is None:
             await self._look_at_facts()
             self._facts_ns = now_ns
@@ -156,16 +157,13 @@ class Upkeep:
         self._note_attached(now_ns)
         await self._attach_early()
         await self._attach_again(now_ns)
-        if self._refusal is not None:
-            raise self._refusal
+        self._refusals.raise_first()
 
     async def _in_turn(self, looks: Iterable[Awaitable[None]]) -> None:
         """Take looks; what is refused of one keeps no other from its turn: tenants name namespaces."""
         for look in looks:
-            try:
+            with self._refusals.noted():
                 await look
-            except (Refused, ValueError) as error:
-                self._refusal = self._refusal or error
 
     def _forget_all_but(self, records: Container[str], namespaces: Container[str]) -> None:
         """Forget all else: what is limited again later is looked at as if for the first time."""
@@ -287,13 +285,11 @@ class Upkeep:
 
     async def _renew(self, namespace: str, group: str) -> bool:
         """Attach a namespace again, unless others have moved it; return whether it was."""
-        try:
-            is_attached = await self._admin.group_of(namespace) == group
-            if is_attached:
+        is_attached = False
+        with self._refusals.noted():
+            if await self._admin.group_of(namespace) == group:
                 await self._admin.attach(namespace, group)
-        except (Refused, ValueError) as error:
-            self._refusal = self._refusal or error
-            return False
+                is_attached = True
         return is_attached
 
     def _is_due_again(self, group: str, now_ns: int) -> bool:
