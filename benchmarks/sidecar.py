@@ -5,8 +5,8 @@ Beside a real broker and ZooKeeper, with `GROUPS` groups and one producer, which
 takes 50 MB.
 
 It serves from when a client's first words to the gate are answered, and is ready from when its API says
-so. Memory and processor time are those of both its processes; the libraries' files that both have mapped
-count once, as the coordinator's.
+so. Memory and processor time are those of all its processes: the coordinator, the gate, and the client of
+the bus. The libraries' files that several have mapped count once, as the coordinator's.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def idle() -> Iterator[Figure]:
         plain.megabytes,
         "MB",
         "lower",
-        {"recording": recording.megabytes, "of it, the gate's": plain.gate_megabytes},
+        {
+            "recording": recording.megabytes,
+            "of it, the gate's": plain.gate_megabytes,
+            "of it, the bus client's": plain.client_megabytes,
+        },
         120,
     )
     yield Figure(
@@ -86,8 +90,9 @@ class _Seen:
     Args:
         serving_s: from its start until the gate had answered a client; the median of the starts.
         ready_s: from its start until its API said that it is ready; the median.
-        megabytes: of both its processes.
+        megabytes: of all its processes.
         gate_megabytes: the part of the gate's process.
+        client_megabytes: the part of the process of the bus's client.
         percent: of a core, of both.
     """
 
@@ -95,6 +100,7 @@ class _Seen:
     ready_s: float
     megabytes: float
     gate_megabytes: float
+    client_megabytes: float
     percent: float
 
 
@@ -109,16 +115,20 @@ def _observe(cluster: Cluster, directory: Path, settings: Mapping[str, object]) 
         _define_groups(sidecars.admin_url(broker.name))
         with _a_producer(sidecars.service_url):
             time.sleep(SETTLING_S)
-            pids = [process.pid for process in processes.family(sidecars.pid(broker.name))]
+            coordinator, gate = sidecars.pid(broker.name), sidecars.gate(broker.name).pid
+            pids = [process.pid for process in processes.family(coordinator)]
+            (client,) = set(pids) - {coordinator, gate}
             began_s, used_s = time.monotonic(), _processor_s(pids)
             time.sleep(WATCHED_S)
             share = (_processor_s(pids) - used_s) / (time.monotonic() - began_s)
-            gate_bytes = sum(map(processes.own_bytes, pids[1:]))
+            gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(client)
+            resident = processes.resident_bytes(coordinator)
             return _Seen(
                 serving_s=statistics.median(serving_s for serving_s, _ in starts),
                 ready_s=statistics.median(ready_s for _, ready_s in starts),
-                megabytes=(processes.resident_bytes(pids[0]) + gate_bytes) / _MEGABYTE,
+                megabytes=(resident + gate_bytes + client_bytes) / _MEGABYTE,
                 gate_megabytes=gate_bytes / _MEGABYTE,
+                client_megabytes=client_bytes / _MEGABYTE,
                 percent=100 * share,
             )
 

@@ -55,6 +55,7 @@ _BUS: Final[Texts] = {
     "dropped": (
         "Reports not sent while a bus topic was not connected, and the oldest of a full queue."
     ),
+    "clients_ended": "Ends of the process that reads the bus topics; another one was started.",
 }
 _RECORDER_GAUGES: Final[Texts] = {"rows_waiting": "Rows that wait to be written."}
 _RECORDER_COUNTERS: Final[Texts] = {

@@ -9,12 +9,21 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class BusHealth:
-    """State of the report bus: per bus topic whether it is connected, and what was lost."""
+    """State of the report bus: per bus topic whether it is connected, and what was lost.
+
+    Args:
+        connected: by bus topic, whether it is connected.
+        sent: payloads that a broker took, counted per topic.
+        received: payloads that arrived.
+        dropped: payloads that no broker took, or for which there was no room.
+        clients_ended: how often the client of the bus ended and was started again.
+    """
 
     connected: Mapping[str, bool]
     sent: int
     received: int
     dropped: int
+    clients_ended: int = 0
 
 
 class ReportBus(Protocol):

@@ -1,6 +1,7 @@
-"""Compressed payloads that a client puts on the sidecars' bus: damaged, or large when unpacked.
+"""Compressed payloads that a client puts on the sidecars' bus: damaged, large, of a size that is a lie.
 
-Pulsar's client library takes the compression off before a sidecar sees the payload.
+Pulsar's client library takes the compression off before a sidecar sees the payload, and does not survive
+everything; it is in a process of its own for that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.attacks.conftest import Target
 from tests.attacks.raw import RawClient
 from tests.conftest import Connect
 from tests.gate import peer
-from tests.integration.told import dropped_at, is_ready, members
+from tests.integration.told import dropped_at, is_ready, members, sample
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -73,13 +74,19 @@ def wait_for_more(world: World, before: list[int], count: int, reason: str = "")
     )
 
 
+def is_on_the_bus(world: World, name: str) -> bool:
+    """Whether every bus topic is connected at a sidecar."""
+    series = [f'pulsar_quota_bus_connected{{topic="{each}"}}' for each in world.sidecars.bus_topics]
+    return all(sample(world, name, each) == 1.0 for each in series)
+
+
 def assert_all_is_well(world: World) -> None:
-    """No task of any sidecar has failed, and each hears of the others."""
+    """No task of any sidecar has failed, and each hears of the others on every topic."""
 
     def hears_of_others(name: str) -> bool:
         others = world.get("/quota/v1/health", at=name)["members"]
         ages_ms = [each["reportAgeMillis"] for each in others if each["broker"] != name]
-        return is_ready(world, name) and max(ages_ms) < 10_000
+        return is_ready(world, name) and is_on_the_bus(world, name) and max(ages_ms) < 10_000
 
     for name in BROKERS:
         assert world.get("/quota/v1/health", at=name)["failedTasks"] == []
@@ -117,7 +124,7 @@ def test_large_compressed_payloads_are_refused_and_not_kept(
 
 
 def test_no_client_publishes_to_the_bus_through_a_gate(target: Target, connect: Connect) -> None:
-    """Each sidecar that reads it would end at what Pulsar's client library does not survive."""
+    """Each sidecar that reads it would lose its client at what Pulsar's library does not survive."""
     world = target.world
     client = connect(world.sidecars.service_url)
     for topic in (*world.sidecars.bus_topics, RESOURCE_USAGE_TOPIC):
@@ -134,11 +141,7 @@ def publish(compression: int, size: int, content: bytes) -> bytes:
 
 
 def test_damaged_compression_ends_nothing(target: Target, connect: Connect) -> None:
-    """Content that is not compressed, and sizes that are not its own; the next report is read.
-
-    What the client library does not survive is left out (docs/security.md): it reads beyond the end of
-    LZ4, and allocates any size that it is told.
-    """
+    """Content that is not compressed, and sizes that are not its own; the next report is read."""
     world = target.world
     topic = world.sidecars.bus_topics[0]
     with RawClient(world.topics.owner(topic).broker_port) as client:
@@ -155,6 +158,43 @@ def test_damaged_compression_ends_nothing(target: Target, connect: Connect) -> N
 
     wait_for_more(world, before, 1, "no member")
     assert_all_is_well(world)
+
+
+def clients_ended(world: World) -> list[float]:
+    """How often each sidecar's client of the bus has ended so far."""
+    series = "pulsar_quota_bus_clients_ended_total"
+    return [sample(world, name, series) or 0.0 for name in BROKERS]
+
+
+def pids(world: World) -> list[int]:
+    """The processes of the coordinators and of the gates."""
+    coordinators = [world.sidecars.pid(name) for name in BROKERS]
+    return coordinators + [world.sidecars.gate(name).pid for name in BROKERS]
+
+
+@pytest.mark.parametrize("compression", [LZ4, ZLIB, ZSTD, SNAPPY])
+def test_a_size_that_is_a_lie_ends_the_client_of_the_bus_and_nothing_else(
+    target: Target, connect: Connect, compression: int
+) -> None:
+    """The library reads beyond the end of LZ4, and allocates gigabytes for any."""
+    world = target.world
+    producer = connect(world.sidecars.service_url).create_producer(target.topic)
+    topic, before, same = world.sidecars.bus_topics[0], clients_ended(world), pids(world)
+    with RawClient(world.topics.owner(topic).broker_port) as client:
+        assert client.open_producer(topic)
+
+        def have_ended() -> bool:
+            # Again, for a topic without storage drops what no client is there to read.
+            for size in (LARGE, 2**32 - 1):
+                client.send(publish(compression, size, b"\xff" * 100))
+            ended = clients_ended(world)
+            return all(now > then for now, then in zip(ended, before, strict=True))
+
+        eventually(have_ended, "the clients of the bus have ended")
+
+    producer.send(b"the gate goes on")
+    assert_all_is_well(world)
+    assert pids(world) == same
 
 
 def test_a_damaged_report_is_refused_in_compressed_form_as_well(

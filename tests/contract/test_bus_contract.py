@@ -159,9 +159,10 @@ async def test_without_a_broker_a_bus_starts_drops_counts_and_stops_quickly() ->
     for _ in range(100):
         bus.publish(b"unheard")
     assert time.monotonic() - before_s < 60.0
+    await eventually(lambda: bus.health().dropped == 202)
     health = bus.health()
     assert health.connected == dict.fromkeys(topics, False)
-    assert (health.sent, health.received, health.dropped) == (0, 0, 202)
+    assert (health.sent, health.received) == (0, 0)
     # Long enough for the connection attempts to be under way when they are stopped.
     await eventually(lambda: time.monotonic() - before_s > 0.5)
     before_s = time.monotonic()
@@ -249,7 +250,7 @@ async def test_a_bus_reconnects_by_itself_after_its_broker_restarted(cluster: Cl
             for _ in range(1000):
                 bus.publish(b"lost")
             assert time.monotonic() - before_s < 60.0
-            assert bus.health().dropped == dropped + 1000
+            await eventually(lambda: bus.health().dropped == dropped + 1000)
         finally:
             await asyncio.to_thread(cluster.start_server, broker.name)
         await _connected(bus, RECONNECTED_S)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
+
+from coordinator.runtime import interpreter
 
 PROGRAM: Final = ("-m", "coordinator.gate.process")
 """The program that Python runs as the gate; the descriptors of its sockets follow."""
@@ -62,14 +62,10 @@ def spawned(program: Sequence[str] = PROGRAM, listening: Sequence[int] = ()) -> 
         with its_end, its_liveness:
             handed = [its_end.fileno(), its_liveness.fileno(), *listening]
             process = subprocess.Popen(  # noqa: S603 - this very interpreter
-                # -P: the child finds the modules where this process does, not where it was started.
-                [sys.executable, "-P", *program, *map(str, handed)],
+                interpreter.command(*program, *map(str, handed)),
                 pass_fds=handed,
                 stdin=subprocess.DEVNULL,
-                env=os.environ
-                | {
-                    "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in sys.path)
-                },
+                env=interpreter.environment(),
             )
         for descriptor in listening:
             os.close(descriptor)

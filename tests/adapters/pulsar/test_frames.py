@@ -1,0 +1,86 @@
+"""Frames between the coordinator and the process of Pulsar's client are read as they were written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+
+import pytest
+
+from coordinator.adapters.pulsar.client.frames import (
+    FRAME_BYTES_MAX,
+    ClientSettings,
+    Frame,
+    NotUnderstoodError,
+    Overflowed,
+    Publish,
+    Received,
+    Sent,
+    TopicState,
+    encode,
+    receive,
+)
+
+FRAMES: tuple[Frame, ...] = (
+    ClientSettings("pulsar://b:6650", ["one", "two"], "internal", "secret", None, "lz4"),
+    Publish(1, {"key": "välue"}, b"\x00\xff"),
+    TopicState(1, False, "Timeout: no broker"),
+    Sent(7, True),
+    Received("standalone-0-1", 2**41, {}, b""),
+    Overflowed(3),
+)
+
+
+def framed(head: object, payload: bytes = b"") -> bytes:
+    """A frame with this head, whatever it is."""
+    said = json.dumps(head).encode()
+    return struct.pack("!II", len(said), len(payload)) + said + payload
+
+
+def reader_of(content: bytes) -> asyncio.StreamReader:
+    """A stream that has this content and ends."""
+    reader = asyncio.StreamReader()
+    reader.feed_data(content)
+    reader.feed_eof()
+    return reader
+
+
+async def test_all_kinds_of_frames_are_read_as_they_were_written() -> None:
+    """One after the other, to the end of the stream."""
+    reader = reader_of(b"".join(map(encode, FRAMES)))
+    assert [await receive(reader) for _ in FRAMES] == list(FRAMES)
+    assert await receive(reader) is None
+
+
+async def test_a_frame_that_is_cut_off_is_the_end_of_the_stream() -> None:
+    """The other process has ended while it wrote."""
+    whole = encode(FRAMES[1])
+    for size in range(len(whole)):
+        assert await receive(reader_of(whole[:size])) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        struct.pack("!II", FRAME_BYTES_MAX, 1),
+        struct.pack("!II", 1, FRAME_BYTES_MAX),
+        struct.pack("!II", 0, 0),
+        struct.pack("!II", 1, 0) + b"\xff",
+        struct.pack("!II", 200_000, 0) + b"[" * 200_000,
+        framed([]),
+        framed({"Sent": 1}),
+        framed([["Sent"], 1, True]),
+        framed(["Frame", 1]),
+        framed(["Sent", 1]),
+        framed(["Sent", 1, True, True]),
+        framed(["Sent", "1", True]),
+        framed(["TopicState", 0, "yes", ""]),
+        framed(["Received", "p", 1, {"key": 1}], b"x"),
+        framed(["ClientSettings", "u", [1], None, None, None, "none"]),
+    ],
+)
+async def test_anything_else_is_not_understood(content: bytes) -> None:
+    """Lengths that cannot be, heads that are no JSON or name no kind, fields of other types."""
+    with pytest.raises(NotUnderstoodError):
+        await receive(reader_of(content))

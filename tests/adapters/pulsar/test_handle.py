@@ -1,0 +1,150 @@
+"""The coordinator's side of Pulsar's client: whatever becomes of its process, another one is started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+
+from coordinator.adapters.pulsar.client import handle
+from coordinator.adapters.pulsar.client.frames import ClientSettings, Received
+from coordinator.adapters.pulsar.client.handle import ClientProcess
+from coordinator.runtime.supervision import TaskSupervisor
+from tests.contract.listening import eventually
+
+TOPICS: Final = ("one", "two")
+SETTINGS: Final = ClientSettings("pulsar://127.0.0.1:1", list(TOPICS))
+
+BEGINNING: Final = """
+import os, signal, socket, sys
+from coordinator.adapters.pulsar.client.frames import *
+end = socket.socket(fileno=0)
+def say(*frames):
+    end.sendall(b"".join(map(encode, frames)))
+def wait():
+    while end.recv(65536):
+        pass
+"""
+"""Of programs that stand in for the client's process."""
+
+
+@asynccontextmanager
+async def client(
+    program: str, received: Callable[[Received], None] = lambda _: None
+) -> AsyncIterator[ClientProcess]:
+    """A client whose process runs this program."""
+    made = ClientProcess(
+        "client", SETTINGS, received, TaskSupervisor(), ("-c", BEGINNING + program)
+    )
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+async def test_it_hears_of_topics_messages_and_overflow() -> None:
+    """As the process says it."""
+    messages = list[Received]()
+    says = """
+say(TopicState(0, True, ""), TopicState(1, False, "no broker"))
+say(Received("p", 5, {"k": "v"}, b"report"), Overflowed(2))
+wait()
+"""
+    async with client(says, messages.append) as heard:
+        await eventually(lambda: heard.overflowed == 2)
+        assert heard.connected() == {"one": True, "two": False}
+        assert heard.reason == "no broker"
+        assert messages == [Received("p", 5, {"k": "v"}, b"report")]
+        assert heard.received == 3
+
+
+@pytest.mark.parametrize(
+    ("program", "how"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV"),
+        ("sys.exit(3)", "ended with exit code 3"),
+        ("end.sendall(bytes(100)); wait()", "is not understood"),
+        ("say(Sent(99, True)); wait()", "is not understood"),
+        ("say(TopicState(2, True, '')); wait()", "is not understood"),
+        ("say(Publish(1, {}, b'')); wait()", "is not understood"),
+    ],
+)
+async def test_a_process_that_ends_or_makes_no_sense_is_replaced(program: str, how: str) -> None:
+    """Its topics are not connected meanwhile, and the reason says how it ended."""
+    async with client("say(TopicState(0, True, ''));" + program) as made:
+        await eventually(lambda: made.ended >= 2)
+        await eventually(lambda: how in made.reason)
+        assert not all(made.connected().values())
+
+
+async def test_a_process_that_says_nothing_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library may have locked itself up."""
+    monkeypatch.setattr(handle, "_LOOK_EVERY_S", 0.01)
+    async with client("wait()") as made:
+        await eventually(lambda: made.ended >= 1)
+        await eventually(lambda: "said nothing any more" in made.reason)
+
+
+async def test_publishes_that_a_process_owed_an_answer_are_answered_when_it_ends() -> None:
+    """Once for each topic, as are those while there is none."""
+    answers = list[bool]()
+    async with client("say(TopicState(0, True, '')); end.recv(1000); end.recv(1)") as made:
+        await eventually(lambda: made.connected()["one"])
+        made.publish(b"one", {}, answers.append)
+        await eventually(lambda: made.ended >= 1)
+        assert answers == [False] * 2
+        assert (made.sent, made.unsent) == (0, 2)
+    made.publish(b"two", {}, answers.append)
+    assert answers == [False] * 4
+
+
+async def test_its_own_process_outlives_signals_that_its_group_is_sent() -> None:
+    """A terminal sends them to both; the coordinator ends it, after its last report."""
+    made = ClientProcess("client", SETTINGS, lambda _: None, TaskSupervisor())
+    await made.start()
+    try:
+        await eventually(lambda: bool(made.reason))  # it has loaded, and found no broker
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(pid_of(made), number)
+        answers = list[bool]()
+        made.publish(b"report", {}, answers.append)
+        await eventually(lambda: answers == [False] * 2)
+        assert made.ended == 0
+    finally:
+        await made.stop()
+
+
+async def test_it_is_replaced_when_it_is_killed_and_ends_with_the_coordinators_end() -> None:
+    """No process is left behind."""
+    made = ClientProcess("client", SETTINGS, lambda _: None, TaskSupervisor())
+    await made.start()
+    await eventually(lambda: bool(made.reason))
+    first = pid_of(made)
+    os.kill(first, signal.SIGKILL)
+    await eventually(lambda: made.ended == 1 and made._writer is not None)
+    second = pid_of(made)
+    await made.stop()
+    for pid in (first, second):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def pid_of(client: ClientProcess) -> int:
+    """The process that runs now."""
+    assert client.pid is not None
+    return client.pid
+
+
+async def test_a_stop_before_the_start_has_come_far_leaves_nothing() -> None:
+    """It is told to stop while its process is being started."""
+    made = ClientProcess("client", SETTINGS, lambda _: None, TaskSupervisor(), ("-c", "0"))
+    await made.start()
+    await asyncio.sleep(0)
+    await made.stop()
+    assert made.pid is None
