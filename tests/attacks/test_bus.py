@@ -161,7 +161,7 @@ def test_damaged_compression_ends_nothing(target: Target, connect: Connect) -> N
 
 
 def clients_ended(world: World) -> list[float]:
-    """How often each sidecar's client of the bus has ended so far."""
+    """Ends of each sidecar's client of the bus so far."""
     series = "pulsar_quota_bus_clients_ended_total"
     return [sample(world, name, series) or 0.0 for name in BROKERS]
 

@@ -13,7 +13,7 @@ from coordinator.adapters.pulsar.client.frames import (
     Overflowed,
     Publish,
     Received,
-    Sent,
+    SendOutcome,
 )
 from coordinator.adapters.pulsar.client.outbox import WAITING_BYTES_MAX, WAITING_MAX
 from tests.adapters.pulsar.library import Coordinator, Library, Message, client_of
@@ -78,7 +78,7 @@ async def test_a_publish_is_answered_for_each_topic() -> None:
         while not all([(await coordinator.state()).is_connected for _ in TWO]):
             pass
         coordinator.send(Publish(7, {"a": "b"}, b"report"))
-        assert [await coordinator.next() for _ in TWO] == [Sent(7, is_taken=True)] * 2
+        assert [await coordinator.next() for _ in TWO] == [SendOutcome(7, is_taken=True)] * 2
 
 
 async def test_a_publish_before_the_topic_is_connected_is_refused_with_the_reason_told() -> None:
@@ -89,7 +89,7 @@ async def test_a_publish_before_the_topic_is_connected_is_refused_with_the_reaso
             pass
         assert (state.is_connected, "Timeout" in state.reason) == (False, True)
         coordinator.send(Publish(1, {}, b"report"))
-        assert await coordinator.next() == Sent(1, is_taken=False)
+        assert await coordinator.next() == SendOutcome(1, is_taken=False)
 
 
 async def test_what_was_published_before_the_end_is_answered_before_it() -> None:
@@ -98,7 +98,7 @@ async def test_what_was_published_before_the_end_is_answered_before_it() -> None
         await connected(coordinator)
         coordinator.send(Publish(1, {}, b"leaving"))
         coordinator.finish()
-        assert await coordinator.next() == Sent(1, is_taken=True)
+        assert await coordinator.next() == SendOutcome(1, is_taken=True)
         assert await coordinator.next() is None
         await serving
 

@@ -70,7 +70,7 @@ wait()
         ("os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV"),
         ("sys.exit(3)", "ended with exit code 3"),
         ("end.sendall(bytes(100)); wait()", "is not understood"),
-        ("say(Sent(99, True)); wait()", "is not understood"),
+        ("say(SendOutcome(99, True)); wait()", "is not understood"),
         ("say(TopicState(2, True, '')); wait()", "is not understood"),
         ("say(Publish(1, {}, b'')); wait()", "is not understood"),
     ],

@@ -1,4 +1,4 @@
-"""What arrives on the topic of entries becomes statements; what is no report of usage is left out."""
+"""Messages on the topic of entries become statements; those that are no reports of usage are left out."""
 
 from __future__ import annotations
 

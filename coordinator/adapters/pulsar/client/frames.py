@@ -1,4 +1,4 @@
-"""What the coordinator and the process of Pulsar's client write to each other on a pair of sockets.
+"""Frames that the coordinator and the process of Pulsar's client write on a pair of sockets.
 
 A frame is four bytes of its head's length, four bytes of its payload's, the head, and the payload. The
 head is JSON: the kind and the fields. It is no pickle, since a message may have made that process
@@ -44,7 +44,7 @@ class ClientSettings(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """To the process: send a message on every topic; each is answered by a `Sent`."""
+    """To the process: send a message on every topic; each is answered by a `SendOutcome`."""
 
     number: int
     properties: Mapping[str, str]
@@ -65,7 +65,7 @@ class TopicState(NamedTuple):
     reason: str
 
 
-class Sent(NamedTuple):
+class SendOutcome(NamedTuple):
     """From the process: whether a broker took a message; once for each topic."""
 
     number: int
@@ -94,7 +94,7 @@ class Overflowed(NamedTuple):
     dropped: int
 
 
-Frame = ClientSettings | Publish | TopicState | Sent | Received | Overflowed
+Frame = ClientSettings | Publish | TopicState | SendOutcome | Received | Overflowed
 
 _STRING_OR_NONE: Final = (str, type(None))
 _KINDS: Final[Mapping[str, tuple[type[Any], tuple[Any, ...]]]] = {
@@ -103,7 +103,7 @@ _KINDS: Final[Mapping[str, tuple[type[Any], tuple[Any, ...]]]] = {
         (ClientSettings, (str, list, *3 * [_STRING_OR_NONE], str)),
         (Publish, (int, dict)),
         (TopicState, (int, bool, str)),
-        (Sent, (int, bool)),
+        (SendOutcome, (int, bool)),
         (Received, (str, int, dict)),
         (Overflowed, (int,)),
     )

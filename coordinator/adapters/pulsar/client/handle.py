@@ -25,7 +25,7 @@ from coordinator.adapters.pulsar.client.frames import (
     Overflowed,
     Publish,
     Received,
-    Sent,
+    SendOutcome,
     TopicState,
     encode,
     receive,
@@ -215,7 +215,7 @@ class ClientProcess:
         match frame:
             case TopicState():
                 self._take_state(frame)
-            case Sent():
+            case SendOutcome():
                 self._answered(frame)
             case Received():
                 self.received += 1
@@ -241,7 +241,7 @@ class ClientProcess:
     def _none_connected(self, reason: str) -> list[TopicState]:
         return [TopicState(at, False, reason) for at, _ in enumerate(self._settings.topics)]
 
-    def _answered(self, sent: Sent) -> None:
+    def _answered(self, sent: SendOutcome) -> None:
         owed = self._owed.pop(sent.number, None)
         if owed is None:
             raise NotUnderstoodError(f"an answer to {sent.number}, to which none is owed")

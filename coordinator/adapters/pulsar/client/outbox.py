@@ -1,4 +1,4 @@
-"""What the library's threads have for the coordinator, in order and within bounds.
+"""Frames from the library's threads to the coordinator, in order and within bounds.
 
 pulsar-client calls back on threads of its own C++ library, and an exception that leaves such a callback
 ends the process. So a callback only puts an encoded frame here, under a lock; that wakes the event loop
@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from typing import Final
 
-from coordinator.adapters.pulsar.client.frames import Overflowed, Received, Sent, encode
+from coordinator.adapters.pulsar.client.frames import Overflowed, Received, SendOutcome, encode
 
 WAITING_MAX: Final = 4096
 WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -41,7 +41,7 @@ class Outbox:
         #: Whether the loop is told, or will be, that something is here; guarded by the lock.
         self._told = False
 
-    def answer(self, sent: Sent) -> None:
+    def answer(self, sent: SendOutcome) -> None:
         """Add an answer; on any thread, never raises."""
         with self._lock:
             self.answered += 1

@@ -23,7 +23,7 @@ from typing import Any, Final
 import pulsar
 from pulsar.exceptions import PulsarException
 
-from coordinator.adapters.pulsar.client.frames import ClientSettings, Publish, Received, Sent
+from coordinator.adapters.pulsar.client.frames import ClientSettings, Publish, Received, SendOutcome
 from coordinator.adapters.pulsar.client.outbox import Outbox
 
 _OPERATION_TIMEOUT_S = 5
@@ -116,7 +116,7 @@ class TopicClient:
         """Send, or refuse; returns at once and never raises."""
 
         def sent(result: Any, _message_id: Any) -> None:
-            self._outbox.answer(Sent(message.number, result == pulsar.Result.Ok))
+            self._outbox.answer(SendOutcome(message.number, result == pulsar.Result.Ok))
 
         pair = self._pair
         if pair is None or not pair.producer.is_connected():
