@@ -2,9 +2,9 @@
 
 A bus of the product stands in this process, on a non-persistent topic of a real broker. Another process
 (``python -m benchmarks.bus_price SERVICE_URL TOPIC BYTES``) sends to the topic by a bus of its own. The
-processor time of this process, with all threads of the client, is divided by the messages that came;
-messages of two sizes tell the price of a byte. Outwards, this process sends: its own messages come back
-to it, as they do to each sidecar, and that part is taken off.
+processor time of this process and of the bus's client is divided by the messages that came; messages of
+two sizes tell the price of a byte. Outwards, this process sends: its own messages come back to it, as
+they do to each sidecar, and that part is taken off.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import uvloop
 
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.runtime.logs import configure_logs
+from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
@@ -104,14 +105,20 @@ async def _price(service_url: str, size: int, *, sends: bool) -> float:
 
 async def _observe(bus: PulsarBus) -> float:
     await _until(lambda: bus.health().received > 0)
-    received, used_s = bus.health().received, time.process_time()
+    received, used_s = bus.health().received, _used_s(bus)
     await asyncio.sleep(_MEASURED_S)
-    return (time.process_time() - used_s) / (bus.health().received - received)
+    return (_used_s(bus) - used_s) / (bus.health().received - received)
+
+
+def _used_s(bus: PulsarBus) -> float:
+    """Processor time of this process, and of the bus's client."""
+    assert bus.client_pid is not None
+    return time.process_time() + processes.processor_s(bus.client_pid)
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(_BEGINS_WITHIN_S):
-        while not is_so():  # noqa: ASYNC110 - other threads make it so
+        while not is_so():  # noqa: ASYNC110 - messages make it so
             await asyncio.sleep(_GAP_S)
 
 

@@ -83,5 +83,10 @@ class PulsarBus:
         dropped = client.unsent + client.overflowed
         return BusHealth(client.connected(), client.sent, client.received, dropped, client.ended)
 
+    @property
+    def client_pid(self) -> int | None:
+        """The process of Pulsar's client; None while there is none."""
+        return self._client.pid
+
     def _arrived(self, message: Received) -> None:
         self._supervisor.tell("bus", self._listeners, message.payload)

@@ -91,6 +91,25 @@ async def test_a_process_that_says_nothing_is_replaced(monkeypatch: pytest.Monke
         await eventually(lambda: "said nothing any more" in made.reason)
 
 
+async def test_a_process_that_answers_no_publish_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread of the library has died, and the others go on."""
+    monkeypatch.setattr(handle, "_LOOK_EVERY_S", 0.01)
+    goes_on = """
+import threading, time
+threading.Thread(target=wait, daemon=True).start()
+while True:
+    say(TopicState(0, True, ""))
+    time.sleep(0.005)
+"""
+    async with client(goes_on) as made:
+        await eventually(lambda: made.connected()["one"])
+        made.publish(b"report", {})
+        await eventually(lambda: made.unsent == len(TOPICS))
+        await eventually(lambda: made.ended >= 1)
+
+
 async def test_publishes_that_a_process_owed_an_answer_are_answered_when_it_ends() -> None:
     """Once for each topic, as are those while there is none."""
     answers = list[bool]()

@@ -1,8 +1,9 @@
 """The coordinator's side of Pulsar's client: its process is started, and started again when it ends.
 
-A process that ends, that says nothing for `_SILENT_LOOKS` looks in a row, or that is not understood is
-replaced, after `_FIRST_PAUSE_S` and twice as long after each further one up to `_LAST_PAUSE_S`. Looks are
-counted, and not time, for the coordinator itself may stand still. All calls are on the event loop.
+A process that ends, that is not understood, or that for `_SILENT_LOOKS` looks in a row says nothing or
+owes the same answer is replaced, after `_FIRST_PAUSE_S` and twice as long after each further one up to
+`_LAST_PAUSE_S`. Looks are counted, and not time, for the coordinator itself may stand still. All calls are
+on the event loop.
 """
 
 from __future__ import annotations
@@ -203,13 +204,18 @@ class ClientProcess:
             self._answer_none()
 
     async def _watch(self, process: Process) -> None:
-        """End a process that says nothing."""
+        """End a process that says nothing, or whose library does not even say that it cannot send."""
         silent = 0
         while silent < _SILENT_LOOKS:
-            self._was_heard = False
+            self._was_heard, owed_before = False, self._first_owed()
             await asyncio.sleep(_LOOK_EVERY_S)
-            silent = 0 if self._was_heard else silent + 1
+            owes_the_same = owed_before is not None and owed_before == self._first_owed()
+            silent = silent + 1 if owes_the_same or not self._was_heard else 0
         process.kill()
+
+    def _first_owed(self) -> int | None:
+        """The oldest publish that has not been answered."""
+        return next(iter(self._owed), None)
 
     def _hear(self, frame: Frame) -> None:
         match frame:
@@ -242,11 +248,13 @@ class ClientProcess:
         return [TopicState(at, False, reason) for at, _ in enumerate(self._settings.topics)]
 
     def _answered(self, sent: SendOutcome) -> None:
-        owed = self._owed.pop(sent.number, None)
+        owed = self._owed.get(sent.number)
         if owed is None:
             raise NotUnderstoodError(f"an answer to {sent.number}, to which none is owed")
         if owed.answers > 1:
             self._owed[sent.number] = _Owed(owed.answers - 1, owed.done)
+        else:
+            del self._owed[sent.number]
         self.sent += sent.is_taken
         self.unsent += not sent.is_taken
         if owed.done is not None:
