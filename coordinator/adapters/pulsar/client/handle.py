@@ -2,8 +2,8 @@
 
 A process that ends, that is not understood, or that for `_SILENT_LOOKS` looks in a row says nothing or
 owes the same answer is replaced, after `_FIRST_PAUSE_S` and twice as long after each further one up to
-`_LAST_PAUSE_S`. Looks are counted, and not time, for the coordinator itself may stand still. All calls are
-on the event loop.
+`_LAST_PAUSE_S`. Looks are counted, and not time, for the coordinator itself may stand still. All calls
+are on the event loop.
 """
 
 from __future__ import annotations
