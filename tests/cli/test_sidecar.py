@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -35,3 +38,19 @@ def test_an_address_of_the_api_that_is_in_use_is_a_mistake_in_the_configuration(
         f"admin_listen {address}: address already in use"
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [("SIGHUP", 2), ("SIGTERM", -signal.SIGTERM)])
+def test_signals_while_it_starts(tmp_path: Path, number: str, exit_code: int) -> None:
+    """One that would have the configuration read again is harmless; one to stop it ends it."""
+    file = tmp_path / "sidecar.toml"
+    os.mkfifo(file)
+    with subprocess.Popen([*COMMAND, file], stderr=subprocess.PIPE, text=True) as process:
+        with file.open("w") as configuration:  # opens when the process reads it
+            process.send_signal(signal.Signals[number])
+            with contextlib.suppress(BrokenPipeError):
+                configuration.write("no configuration")
+        _, told = process.communicate()
+
+    assert process.returncode == exit_code
+    assert ("not a TOML file" in told) == (exit_code == 2)
