@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, note, ok, wrong
+from coordinator.cli.native import native_state
 from coordinator.cli.output import counted, span
 from coordinator.cli.owners import attached, has_roles
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionKind, ConditionView, Severity
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.views import HealthView
-from coordinator.native.engine.views import NativeState
 
 _CLOCKS_DIFFER_S = 2.0
 
@@ -149,7 +149,7 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
 
 def _native(client: AdminClient) -> Iterator[Finding]:
     try:
-        found = client.get(NativeState, "native")
+        found = native_state(client)
     except CommandFailed as failure:  # it ended since it told its health
         yield note("native", str(failure))
         return
