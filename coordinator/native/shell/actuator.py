@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import structlog
@@ -123,6 +124,7 @@ class NativeActuator(WithoutGate):
             ReplicatorRates(policies.replication, replication),
             self._seen,
             clock,
+            partial(_detached, steering, admin),
         )
         self._limiting = TopicLimiting(
             policies.publish, policies.dispatch, self._dispatch, self._seen, clock
@@ -484,3 +486,8 @@ class NativeActuator(WithoutGate):
                 for group in self._groups.values()
                 for limit in (group.limits.dispatch_messages, group.limits.dispatch_bytes)
             )
+
+
+async def _detached(steering: Steering, admin: NativeAdmin) -> frozenset[str] | None:
+    existing = [name for tenant in await admin.tenants() for name in await admin.namespaces(tenant)]
+    return steering.homes.detached(existing)
