@@ -8,7 +8,7 @@ they answer at once and never fail, but may be older than the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -89,6 +89,16 @@ class GateMeter(Protocol):
         """Return the figures of every connection, the one that holds most first."""
 
 
+class NativeMeter(Protocol):
+    """Native enforcement's reports about itself."""
+
+    def names(self, groups: Collection[str] | None = None) -> list[str]:
+        """Return the native groups, or those that stand for any of these groups."""
+
+    def state(self, names: Collection[str] | None = None) -> NativeState:
+        """Return the present state, with these native groups or all."""
+
+
 class Reconciling(Protocol):
     """Reconciliation's reports of escaped traffic."""
 
@@ -121,11 +131,11 @@ class AdminBackend:
 
     Without a relay nothing is passed to the broker; without ``backlogs`` and ``partitions`` these are
     unknown; without ``cluster_group`` the cluster has no specification, and without ``delayed_group``
-    delayed messages have none; ``native_state`` returns None where the broker's own limiter is left
-    alone; without ``reconciling`` escaped traffic is unknown; without ``requests_per_second`` (of one
-    client address) there is no bound on requests. Without tokens the API answers to loopback and
-    ``hosts`` alone (admin_api.requests.hosts). Lookups through the relay ask for ``gate_listener``;
-    empty leaves that to the callers (admin_api.relay.lookups).
+    delayed messages have none; ``native`` is None where the broker's own limiter is left alone; without
+    ``reconciling`` escaped traffic is unknown; without ``requests_per_second`` (of one client address)
+    there is no bound on requests. Without tokens the API answers to loopback and ``hosts`` alone
+    (admin_api.requests.hosts). Lookups through the relay ask for ``gate_listener``; empty leaves that to
+    the callers (admin_api.relay.lookups).
     """
 
     store: GroupStore
@@ -146,7 +156,7 @@ class AdminBackend:
     partitions: PartitionMeter | None = None
     cluster_group: str = ""
     delayed_group: str = ""
-    native_state: Callable[[], NativeState | None] = lambda: None
+    native: NativeMeter | None = None
     reconciling: Reconciling | None = None
     enforcement_path: str = "gate"
     proves_roles: bool = True
@@ -154,3 +164,7 @@ class AdminBackend:
     hosts: tuple[str, ...] = ()
     gate_listener: str = "external"
     refusals: RefusalCounts = field(default_factory=RefusalCounts)
+
+    def native_state(self, groups: Collection[str] | None = None) -> NativeState | None:
+        """Return the state of native enforcement, of these groups or all; None where there is none."""
+        return None if self.native is None else self.native.state(self.native.names(groups))

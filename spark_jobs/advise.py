@@ -52,6 +52,7 @@ from spark_jobs.timeline import SATURATED, SETTINGS, limits_over_time, seen_once
 SHARE_MAX = 0.1
 """A limit that holds back for longer is one that clients are to feel."""
 GROUPS_MAX = 10_000
+REPLAY_MAX_S = 86_400
 
 _GROUP = ["resource_group", "monitoring_class", "dimension"]
 _ADVICE = """resource_group string, monitoring_class string, dimension string, advice string,
@@ -60,6 +61,10 @@ _ADVICE = """resource_group string, monitoring_class string, dimension string, a
 
 class BadShare(RefusedInput):
     """A part of the time that cannot be asked for; the message says what can."""
+
+
+class BadReplay(RefusedInput):
+    """Seconds that cannot be played again; the message says which can."""
 
 
 def broker_demand(admitted: DataFrame) -> DataFrame:
@@ -270,11 +275,14 @@ def produce(
 
     Raises:
         BadShare: the part of the time is none, or too much.
+        BadReplay: the seconds to play are less than none, or more than a day.
         RefusedInput: nothing can be said of the directory.
         OSError: the output cannot be written.
     """
     if not 0 < share <= SHARE_MAX:
         raise BadShare(f"{share:%}: write a part of the time above 0 and up to {SHARE_MAX:.0%}")
+    if replay_s is not None and not 0 <= replay_s <= REPLAY_MAX_S:
+        raise BadReplay(f"--replay {replay_s}: play 0 to {REPLAY_MAX_S} seconds of each group")
     if out is not None:
         refuse_without("jinja2")
     place, target = place_of(directory), None if out is None else place_of(out)

@@ -18,7 +18,8 @@ def refuse_without(*libraries: str) -> None:
     lacking = [name for name in libraries if find_spec(name) is None]
     if lacking:
         raise RefusedInput(
-            f"this Python lacks {' and '.join(lacking)} for pages: pip install 'pulsar-quota[spark]'"
+            f"this Python lacks {' and '.join(lacking)} for pages: pip install '.[spark]' in the "
+            "repository of pulsar-quota, or 'pulsar-quota[spark]' where it is installed"
         )
 
 

@@ -5,7 +5,6 @@ import { fill, h, head, keyed, setText, table } from "./dom.js";
 import { counted, number, span } from "./format.js";
 import { figure } from "./overview.js";
 
-const SILENT_MS = 10_000;
 const HELD_BY = { gate: "gate", native: "broker's limiter", "gate+native": "gate, then broker" };
 
 export function showMembers(page) {
@@ -65,9 +64,9 @@ function memberRow() {
     const own = shown.broker === health.broker;
     setText(title, shown.broker + (own ? " (answers)" : ""));
     const age = shown.reportAgeMillis;
-    const state = own ? health.state : age === null ? "LEARNING" : age > SILENT_MS ? "DEGRADED" : "ACTIVE";
+    const state = own ? health.state : age === null ? "LEARNING" : shown.silent ? "DEGRADED" : "ACTIVE";
     tag.className = `tag ${state}`;
-    setText(tag, own ? state.toLowerCase() : age === null ? "joining" : age > SILENT_MS ? "silent" : "heard");
+    setText(tag, own ? state.toLowerCase() : age === null ? "joining" : shown.silent ? "silent" : "heard");
     const differs = disagreeing.get(shown.broker);
     setText(view, own ? "this one" : differs ? `other ${differs.matter}` : "the same");
   };

@@ -182,20 +182,26 @@ async def list_decisions(
 @router.get("/certificate")
 async def list_certificates(backend: Backend, page: PageOfGroups) -> list[GroupCertificatesView]:
     """Return the most that every group's local limits can add up to now; in pages, as the usage."""
-    native = backend.native_state()
+    native = backend.native_state(page.names(backend.views.defined()))
     return await _of_all(backend, page, lambda view: _certified(backend, view.group, native))
 
 
 @router.get("/certificate/{name:path}")
 async def get_certificate(name: LimitedName, backend: Backend) -> GroupCertificatesView:
     """Return the most that one group's local limits can add up to now, and its assumptions."""
-    return _certified(backend, name, backend.native_state())
+    return _certified(backend, name, backend.native_state([name]))
 
 
 @router.get("/native")
-async def native(backend: Backend) -> NativeState:
-    """Return the state of native enforcement; an empty list of groups where there is none."""
-    return backend.native_state() or NativeState(backend.enforcement_path)
+async def native(backend: Backend, page: PageOfGroups) -> NativeState:
+    """Return the state of native enforcement; its groups, if any, in pages, see the Link header."""
+    if backend.native is None:
+        return NativeState(backend.enforcement_path)
+    names = backend.native.names()
+    state = backend.native.state(page.names(names))
+    views = {view.name: view for view in state.groups}
+    groups = await page.of(names, lambda name: (views[name], 1))
+    return replace(state, groups=tuple(groups))
 
 
 @router.get("/reconciliation")
@@ -279,10 +285,8 @@ def _story(backend: AdminBackend, group: str, broker: str | None, age_millis: in
 
 def _slack(backend: AdminBackend, view: Explanation) -> str:
     """Return the slack of the broker's own limiter, where it holds the limit."""
-    native = backend.native_state()
-    if native is None or view.cluster_limit is None:
-        return ""
-    return native.slack(view.group, view.dimension)
+    native = None if view.cluster_limit is None else backend.native_state([view.group])
+    return "" if native is None else native.slack(view.group, view.dimension)
 
 
 def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:

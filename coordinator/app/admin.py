@@ -79,7 +79,7 @@ def _backend(
         partitions=onlookers.meter_partitions(parts),
         cluster_group=config.cluster_group,
         delayed_group=config.delayed_group,
-        native_state=(lambda: None) if parts.native is None else parts.native.state,
+        native=parts.native,
         reconciling=reconciler,
         enforcement_path=config.enforcement_path,
         proves_roles=config.proves_roles,

@@ -243,7 +243,8 @@ def credentials(config: Config) -> str:
         raise ConfigError(f"{key}: {config.zookeeper_credentials_file} must hold user:password")
     if config.zookeeper_sasl and find_spec("puresasl") is None:
         raise ConfigError(
-            "zookeeper_sasl: needs one more library: pip install 'pulsar-quota[sasl]'"
+            "zookeeper_sasl: needs one more library: pip install '.[sasl]' in the repository of "
+            "pulsar-quota, or 'pulsar-quota[sasl]' where it is installed"
         )
     return found
 

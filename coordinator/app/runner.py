@@ -35,6 +35,7 @@ from coordinator.app.executor import InstructionExecutor
 from coordinator.app.handlings import Handlings
 from coordinator.app.reception import Reception
 from coordinator.app.topic_groups import TopicGroups
+from coordinator.config import ConfigError
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
@@ -157,6 +158,8 @@ class Runner:
         self.sampler = Sampler(state, clock, self.supervisor)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
+        #: The mistake in the configuration that a task found, which is why the core has stopped.
+        self.mistake: ConfigError | None = None
         #: Set when the core has stopped.
         self.stopped = asyncio.Event()
 
@@ -384,7 +387,9 @@ class Runner:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if not isinstance(error, GateGone):
+        if isinstance(error, ConfigError):
+            self.mistake = error
+        elif not isinstance(error, GateGone):
             log.error("a task of the sidecar failed", exc_info=error)
         elif not self.stopped.is_set():  # all callers of the gate fail at once, for one cause
             log.error("the sidecar ends with its gate", reason=str(error))

@@ -49,7 +49,7 @@ def run(config: Config, reload: Callable[[], Config], gate_child: Spawned | None
             limiter enforces.
 
     Raises:
-        ConfigError: a file or place that the configuration names cannot be used.
+        ConfigError: a file, place or address that the configuration names cannot be used.
     """
     log_level = configure_logs(config.log_level)
     return uvloop.run(_run(config, reload, gate_child, log_level))
@@ -69,6 +69,8 @@ async def _run(
         runner, stop = await _start(config, reload, gate, log_level, stack)
         log.info("sidecar started", broker=config.broker_id, version=RELEASE)
         await _first(stop, runner.stopped)
+        if runner.mistake is not None:
+            raise runner.mistake
         if runner.stopped.is_set():
             return 1  # without an order to stop, a part of it failed
         log.info("draining")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -111,18 +111,25 @@ class AdminClient:
         return self._as(form, self._json(self.send("GET", _path(*names), query=given)))
 
     def pages(self, form: type[T], *names: str, **query: str) -> list[T]:
-        """Return a whole list; each page names the next one in its Link header (RFC 8288)."""
+        """Return a whole list, whose answers are pages."""
         found: list[T] = []
-        response = self.send("GET", _path(*names), query=query)
-        while True:
-            page = self._json(response)
+        for page in self._answers(_path(*names), query):
             if not isinstance(page, list):
                 raise self._stranger()
             found += self._as(list[form], page)  # type: ignore[valid-type]
-            following = response.links.get("next", {}).get("url")
-            if following is None:
-                return found
-            response = self.send("GET", following)
+        return found
+
+    def parts(self, form: type[T], *names: str) -> list[T]:
+        """Return the pages of an answer, each with the same facts and further entries."""
+        return [self._as(form, page) for page in self._answers(_path(*names))]
+
+    def _answers(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Any]:
+        """Yield the pages of an answer; each names the next one in its Link header (RFC 8288)."""
+        following: str | None = path
+        while following is not None:
+            response = self.send("GET", following, query=query)
+            yield self._json(response)
+            following, query = response.links.get("next", {}).get("url"), None
 
     def health(self) -> HealthView:
         """Return the state of the sidecar."""

@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, note, ok, wrong
+from coordinator.cli.native import native_state
 from coordinator.cli.output import counted, span
 from coordinator.cli.owners import attached, has_roles
-from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionKind, ConditionView, Severity
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.views import HealthView
-from coordinator.native.engine.views import NativeState
 
 _CLOCKS_DIFFER_S = 2.0
-_BUS_SILENT_NS = (
-    15 * NANOS_PER_SECOND
-)  # a bus topic's owner that dies causes a gap of about 12 s by itself
 
 _DEGRADATIONS = {
     "ZooKeeper": ("ZOOKEEPER_SUSPENDED", "ZOOKEEPER_LOST"),
@@ -104,7 +100,7 @@ def _bus(health: HealthView) -> Finding:
         return note("bus", "no other member, so no reports are expected")
     for member in others:
         age = member.report_age_ns
-        if age is None or age > _BUS_SILENT_NS:
+        if age is None or member.silent:
             since = "never" if age is None else f"for {span(age)} not"
             return wrong("bus", f"{member.broker} was {since} heard", _FIXES["bus"])
     return ok("bus", f"every one of {counted(len(others), 'other member')} is heard")
@@ -153,7 +149,7 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
 
 def _native(client: AdminClient) -> Iterator[Finding]:
     try:
-        found = client.get(NativeState, "native")
+        found = native_state(client)
     except CommandFailed as failure:  # it ended since it told its health
         yield note("native", str(failure))
         return

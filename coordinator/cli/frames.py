@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from coordinator.cli.client import AdminClient, NoSuchEntry
-from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.core.model import Dimension
 from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
@@ -28,7 +28,6 @@ MAX_GROUPS = 5
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 10
-_SILENT_AFTER_NS = 10 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +115,8 @@ def state_of(broker: str, health: HealthView) -> str:
         return health.state.value
     for member in health.members:
         if member.broker == broker:
-            age = member.report_age_ns
-            return "joining" if age is None else "silent" if age > _SILENT_AFTER_NS else "heard"
+            joining = member.report_age_ns is None
+            return "joining" if joining else "silent" if member.silent else "heard"
     return "gone"
 
 

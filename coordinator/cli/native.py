@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from coordinator.cli.client import AdminClient
 from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.output import counted, echo, print_json, rate
@@ -29,12 +31,20 @@ app = typer.Typer(
 )
 
 
+def native_state(client: AdminClient) -> NativeState:
+    """Return the state of native enforcement with all its groups, which come in pages."""
+    first, *more = client.parts(NativeState, "native")
+    return replace(
+        first, groups=first.groups + tuple(view for part in more for view in part.groups)
+    )
+
+
 @app.command()
 def show(context: typer.Context) -> None:
     """Show what the sidecar writes for its broker, and what keeps that from being exact."""
     session = session_of(context)
     with session.connect() as client:
-        found = client.get(NativeState, "native")
+        found = native_state(client)
     if session.as_json:
         print_json(found)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,8 @@ def sidecar(
     settings: Settings = None,
 ) -> None:
     """Run a sidecar beside its broker."""
+    # Its default would end the process; the loop's own handler takes its place when there is one.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     loaded = load_or_refuse(config, settings)
     # The gate's process loads while this one does.
     with spawned(listening=handed_over()) if loaded.has_gate else nullcontext() as gate:

@@ -47,7 +47,8 @@ def _spark_job(out: str | None) -> Iterator[None]:
             raise WrongUse(str(error)) from error
     except ModuleNotFoundError as error:
         raise CommandFailed(
-            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
+            f"Spark is not installed ({error.name} is missing): pip install '.[spark]' in the repository "
+            "of pulsar-quota, or 'pulsar-quota[spark]' where it is installed"
         ) from error
     except OSError as error:
         told = str(error) if out is None else f"{out}: cannot be written: {error}"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, NamedTuple
+
+from coordinator.core.addresses import host_and_port
 
 _LABEL: Final = r"\w([-\w]{0,61}\w)?"
 _ADDRESS: Final = re.compile(
@@ -73,6 +77,24 @@ def split_address(key: str, address: str) -> tuple[str, int]:
     if match is None or match["port"] is None:
         raise ConfigError(f"{key} {address!r}: {_WRITE_ADDRESS}")
     return match["six"] or match["host"], int(match["port"])
+
+
+@contextmanager
+def address_told(key: str, host: str, port: int) -> Iterator[None]:
+    """Tell an address that this block finds in use by its key; other failures pass through.
+
+    Raises:
+        ConfigError: the address is in use.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise ConfigError(
+            f"{key} {host_and_port(host, port)}: address already in use; stop what listens there "
+            f"(sudo ss -ltnp 'sport = :{port}' names it), or change {key}"
+        ) from error
 
 
 def _address(text: str) -> re.Match[str] | None:

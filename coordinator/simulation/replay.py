@@ -251,8 +251,11 @@ class _Recorded:
 
 
 def _wanted(story: ReplayInput, broker: BrokerStory) -> list[int | None]:
-    """Messages per second; where that is not known, as many as use up the highest limit."""
-    most = 0
+    """Messages per second; where that is not known, as many as use up the highest limit.
+
+    Clients that waited wanted at least one, which a limit of 0 holds back.
+    """
+    most = 1
     for _, group in story.definitions:
         for dimension in DIMENSIONS_OF[story.monitoring_class]:
             each = _each(dimension, broker)
@@ -296,16 +299,19 @@ def _definition(story: ReplayInput, second: int) -> ResourceGroup:
 
 
 def _limited(story: ReplayInput, dimension: Dimension) -> list[int]:
-    """Return the seconds with a limit; without one nothing is measured in a simulated cluster."""
-    return [
-        second
+    """Return the seconds with a limit; without one nothing is measured in a simulated cluster.
+
+    The second in which the first limit came is none: no limit was the higher one.
+    """
+    limited = [
+        _definition(story, second).limits.of(dimension) is not None
         for second in range(story.seconds)
-        if _definition(story, second).limits.of(dimension) is not None
     ]
+    return [second for second, now in enumerate(limited) if now and limited[max(0, second - 1)]]
 
 
 def _limit(story: ReplayInput, dimension: Dimension, second: int) -> int:
-    """Return the limit in force at the end of a second; 0 is not limited."""
+    """Return the limit in force at the end of a second; without one 0, which is in no figure."""
     if story.in_force:
         return story.in_force[dimension][second]
     return _definition(story, second).limits.of(dimension) or 0

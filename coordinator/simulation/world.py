@@ -239,7 +239,7 @@ class World:
         """Keep the sum of the limits in force, and hold the policy to its promise."""
         subject = (group, dimension)
         self._sums[subject] = self._sums.get(subject, 0) + after - before
-        total = Sum(self._sums[subject], self._known_limit(group, dimension))
+        total = Sum(self._sums[subject], self._known_limit(group, dimension) or 0)
         record = self.recording.group(group, dimension)
         record.changes_ns.append(self.schedule.now_ns)
         if total.limit:
@@ -332,9 +332,9 @@ class World:
             place = (above, dimension)
             self._sums[place] = self._sums.get(place, 0) + change
             limit = self._known_limit(above, dimension)
-            if change > 0 and limit:
+            if change > 0 and limit is not None:
                 self._hold_to(AT_ANY_INSTANT, above, Sum(self._sums[place], limit), host.name)
-            if change > 0 and limit and host.state.lifecycle is Lifecycle.ACTIVE:
+            if change > 0 and limit is not None and host.state.lifecycle is Lifecycle.ACTIVE:
                 total = self._of_members(place, Sum(self._sums[place], limit))
                 self._hold_to(AFTER_A_RAISE, above, total, host.name)
             above = self._definitions[above].parent
@@ -356,22 +356,22 @@ class World:
         )
         return Sum(in_force, most)
 
-    def _known_limit(self, group: str, dimension: Dimension) -> int:
-        """The largest limit of a group's dimension that any sidecar goes by."""
-        newest = self._definitions[group]
-        if newest.parent in self._definitions:
-            above = self._known_limit(newest.parent, dimension)
-            return min(self._own_known_limit(group, dimension) or above, above)
-        return self._own_known_limit(group, dimension)
+    def _known_limit(self, group: str, dimension: Dimension) -> int | None:
+        """The largest limit of a group's dimension that any sidecar goes by; None if there is none."""
+        own = self._own_known_limit(group, dimension)
+        parent = self._definitions[group].parent
+        above = self._known_limit(parent, dimension) if parent in self._definitions else None
+        return min((each for each in (own, above) if each is not None), default=None)
 
-    def _own_known_limit(self, group: str, dimension: Dimension) -> int:
+    def _own_known_limit(self, group: str, dimension: Dimension) -> int | None:
         newest = self._definitions[group]
         outgoing = self._outgoing.get(group)
         if not outgoing:
-            return newest.limits.of(dimension) or 0
+            return newest.limits.of(dimension)
         known = {_version(host, group) for host in self.hosts.values()}
         self._outgoing[group] = [old for old in outgoing if old.configuration_version in known]
-        return max(each.limits.of(dimension) or 0 for each in (newest, *self._outgoing[group]))
+        limits = (each.limits.of(dimension) for each in (newest, *self._outgoing[group]))
+        return max((limit for limit in limits if limit is not None), default=None)
 
     def _uncertain(self, broker: str, what: str) -> None:
         raise PromiseBroken(self._where(broker, what))
@@ -393,7 +393,7 @@ class World:
         self._views_checked += 1
         targets = agreed_targets(self.hosts.values(), group, dimension)
         if targets is not None:
-            most = max(self._known_limit(group, dimension), sum(targets.values()))
+            most = max(self._known_limit(group, dimension) or 0, sum(targets.values()))
             total = Sum(self._sums.get((group, dimension), 0), most)
             self._hold_to(WITH_EQUAL_VIEWS, group, total, "all views equal")
 

@@ -70,7 +70,8 @@ class Screen(Background):
 
     def _line(self, frame: ScreenFrame) -> str:
         brokers = "  ".join(
-            f"{row.broker} {row.admitted:,.0f}/s of {_number(row.limit)}" for row in frame.rows
+            f"{row.broker} {row.state} {row.admitted:,.0f}/s of {_number(row.limit)}"
+            for row in frame.rows
         )
         return (
             f"t={frame.elapsed_s:.0f} s  act {frame.act}/{self._acts}  limit {frame.limit:,}/s  "

@@ -18,6 +18,7 @@ import httpx
 from deploy.demo.system import GROUP, SENT_GROUP, TENANT, BrokerStatus, RestCall, System
 from deploy.demo.targets import SESSION_TIMEOUT_S
 from deploy.local.cluster import Cluster
+from deploy.local.errors import AdminRestError
 from deploy.local.programs import Programs
 from deploy.local.sidecars import Sidecars
 
@@ -118,14 +119,19 @@ class SidecarCluster(System):
 
     def _status(self, broker: str) -> BrokerStatus:
         try:
-            health = self._told(broker, "/quota/v1/health")
-            limits = self._told(broker, "/quota/v1/limits")
+            health = self._told(broker, "/quota/v1/health", _STATUS_TIMEOUT_S)
+            limits = self._told(broker, "/quota/v1/limits", _STATUS_TIMEOUT_S)
         except httpx.TransportError:
             return BrokerStatus("DOWN", None)
+        except AdminRestError as error:
+            return BrokerStatus(f"HTTP {error.status}", None)
         local = {group["group"]: group["brokers"] for group in limits}
         own = local.get(GROUP, {}).get(broker)
         return BrokerStatus(health["state"], own and own["publishRateInMsgs"])
 
-    def _told(self, broker: str, path: str, timeout_s: float = _STATUS_TIMEOUT_S) -> Any:
+    def _told(self, broker: str, path: str, timeout_s: float) -> Any:
         url = f"{self.brokers[broker].admin_url}{path}"
-        return self._http.get(url, timeout=timeout_s).json()
+        answer = self._http.get(url, timeout=timeout_s)
+        if not answer.is_success:
+            raise AdminRestError("GET", url, answer.status_code, answer.text)
+        return answer.json()

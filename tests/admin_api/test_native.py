@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.admin_api.world import World
+from dataclasses import replace
+
+from tests.admin_api.world import FixedNative, World
 from tests.native.engine.test_views import state
 
 GROUPS = "/admin/v2/resourcegroups"
@@ -42,7 +44,7 @@ async def test_a_tree_is_made_as_with_gates() -> None:
 async def test_who_holds_a_limit_is_said_everywhere() -> None:
     """Explain and certificate say it for a group, health for the broker."""
     world = World()
-    async with world.client(enforcement_path="native", native_state=state) as client:
+    async with world.client(enforcement_path="native", native=FixedNative(state())) as client:
         await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 3_000})
         world.throttle_orders()
         explained = (await client.get("/quota/v1/explain/orders")).json()
@@ -53,3 +55,37 @@ async def test_who_holds_a_limit_is_said_everywhere() -> None:
     assert other["slack"] == ""
     assert [each["slack"] for each in certified] == [explained["slack"]]
     assert health["enforcementPath"] == "native"
+
+
+def many(*names: str) -> FixedNative:
+    """Native enforcement with these groups, each of which stands for itself."""
+    told = state()
+    views = [replace(told.groups[0], name=name, groups=(name,)) for name in names]
+    return FixedNative(replace(told, groups=tuple(views)))
+
+
+async def test_its_groups_come_in_pages_by_name() -> None:
+    """Each page has all the other facts, and of groups only its own are looked at."""
+    native = many("c", "a", "b")
+    async with World().client(enforcement_path="native", native=native) as client:
+        first = await client.get("/quota/v1/native?limit=2")
+        second = await client.get(first.links["next"]["url"])
+
+    assert [each["name"] for each in first.json()["groups"]] == ["a", "b"]
+    assert [each["name"] for each in second.json()["groups"]] == ["c"]
+    assert "next" not in second.links
+    assert native.asked == [["a", "b"], ["c"]]
+    assert first.json() | {"groups": ()} == second.json() | {"groups": ()}
+
+
+async def test_of_native_groups_only_those_of_the_asked_one_are_looked_at() -> None:
+    """There may be thousands, and a request waits for all that are."""
+    native = many("orders", "audit")
+    world = World()
+    async with world.client(enforcement_path="native", native=native) as client:
+        await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 3_000})
+        world.throttle_orders()
+        for path in ("explain/orders", "certificate/orders", "certificate"):
+            assert (await client.get(f"/quota/v1/{path}")).is_success
+
+    assert native.asked == [["orders"]] * 3

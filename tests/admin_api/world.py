@@ -44,6 +44,7 @@ from coordinator.insight.model.views import (
 from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.insight.shell.views import SidecarViews
+from coordinator.native.engine.views import NativeState
 from coordinator.ports import Catalogue, RecorderHealth, Unreachable
 from coordinator.runtime.logs import LogLevel
 from tests.memory.operations import MemoryOperations
@@ -366,6 +367,26 @@ class World:
         for broker in ("broker-1", "broker-2"):
             key = ("orders", Dimension.PUBLISH_MESSAGES, broker)
             self.views.explanations[key] = explanation(broker)
+
+
+class FixedNative:
+    """Native enforcement that tells a test's state, and remembers of which native groups it was asked."""
+
+    def __init__(self, told: NativeState) -> None:
+        self.told = told
+        self.asked: list[list[str]] = []
+
+    def names(self, groups: Collection[str] | None = None) -> list[str]:
+        """Return the state's native groups, or those that stand for these groups."""
+        views = self.told.groups
+        return [each.name for each in views if groups is None or {*groups} & {*each.groups}]
+
+    def state(self, names: Collection[str] | None = None) -> NativeState:
+        """Return the state with these native groups or all."""
+        asked = self.names() if names is None else list(names)
+        self.asked.append(asked)
+        views = tuple(each for each in self.told.groups if each.name in asked)
+        return replace(self.told, groups=views)
 
 
 class Broker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,18 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
 
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"zookeeper_credentials_file: .* user:password"):
+        factories.credentials(config)
+
+
+def test_the_library_that_sasl_needs_is_named_with_its_installation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a clone or where the package is installed."""
+    config = replace(NOWHERE, zookeeper_sasl=True)
+    assert factories.credentials(config) == ""
+
+    monkeypatch.setitem(sys.modules, "puresasl", None)
+    with pytest.raises(ConfigError, match=r"pip install '\.\[sasl\]' in the repository .*'pulsar-"):
         factories.credentials(config)
 
 

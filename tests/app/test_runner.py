@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from coordinator.app import runner
 from coordinator.backlog.rules.views import BacklogView
+from coordinator.config import ConfigError
 from coordinator.core.decision import Decision
 from coordinator.core.events import Event, Tick, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction
@@ -114,6 +115,22 @@ async def test_limits_are_set_before_attachments() -> None:
         assert sidecar.gate.told[:2] == ["limits", "attachments"]
         assert sidecar.gate.attachments.groups_of("public", "default") == ("orders",)
         assert sidecar.runner.informed.is_set()
+
+
+async def test_a_mistake_in_the_configuration_that_a_task_finds_stops_the_runner() -> None:
+    """It is kept to be told as the reason, which the log would only hide."""
+    mistake = ConfigError("gate_listen 127.0.0.1:1: address already in use")
+
+    async def opens() -> None:
+        raise mistake
+
+    async with World().sidecar("b1") as sidecar:
+        with capture_logs() as logs:
+            sidecar.runner.spawn(opens())
+            await sidecar.runner.stopped.wait()
+
+        assert sidecar.runner.mistake is mistake
+    assert [each for each in logs if each["log_level"] == "error"] == []
 
 
 async def test_a_drain_stops_the_runner() -> None:

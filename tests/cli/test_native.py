@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
+from admin_api.routes import pages
 from coordinator.native.engine.conditions import NativeCondition
-from tests.admin_api.world import World, app_of
+from tests.admin_api.world import FixedNative, World, app_of
 from tests.cli.conftest import InProcess, Run
 from tests.native.engine.test_views import state
 
@@ -16,7 +19,7 @@ NO_TOPIC = NativeCondition("topic", "entries cannot be written: gone", "let it p
 def steered(world: World) -> InProcess:
     """A sidecar that steers its broker's limiter, and cannot write at this moment."""
     said = replace(state(), conditions=(NO_TOPIC,), limited_topics=1)
-    world.app = app_of(replace(world.backend, native_state=lambda: said))
+    world.app = app_of(replace(world.backend, native=FixedNative(said)))
     return InProcess(world)
 
 
@@ -43,6 +46,21 @@ def test_json_is_what_the_api_says(run: Run, world: World) -> None:
     assert group["record"] == {"messages": 2_000, "bytes": -1}
     assert group["trimShare"] == {"messages": 1.0, "bytes": 1.0}
     assert (told["intervalSeconds"], told["conditions"][0]["code"]) == (2, "topic")
+
+
+def test_all_pages_of_groups_are_shown(
+    run: Run, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API tells some at a time."""
+    monkeypatch.setattr(pages, "MAX_ROWS", 2)
+    (view,) = state().groups
+    views = [replace(view, name=f"g{number}") for number in range(5)]
+    native = FixedNative(replace(state(), groups=tuple(views)))
+    world.app = app_of(replace(world.backend, native=native))
+
+    told = json.loads(run("native", "show", "--json", carrier=InProcess(world)).stdout)
+
+    assert [each["name"] for each in told["groups"]] == ["g0", "g1", "g2", "g3", "g4"]
 
 
 def test_without_native_enforcement_there_is_only_the_path(run: Run) -> None:

@@ -38,4 +38,5 @@ def test_without_spark_the_fix_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     result = CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(tmp_path)])
 
     assert result.exit_code == 1
-    assert "pip install 'pulsar-quota[spark]'" in result.stderr
+    assert "pip install '.[spark]' in the repository" in result.stderr
+    assert "'pulsar-quota[spark]' where it is installed" in result.stderr

@@ -387,7 +387,7 @@ def test_states_of_brokers(transport: InProcess) -> None:
         "http://127.0.0.1", None, as_json=False, transport=transport
     ).connect() as client:
         health = client.health()
-    silent = replace(health.members[1], broker="broker-3", report_age_ns=60_000_000_000)
+    silent = replace(health.members[1], broker="broker-3", silent=True)
     joining = replace(health.members[1], broker="broker-4", report_age_ns=None)
     seen = replace(health, members=(*health.members, silent, joining))
 

@@ -234,4 +234,10 @@ def test_docstrings_of_fields_describe_them_in_the_reference() -> None:
     assert (
         descriptions("MemberView")["incarnation"] == "grows with every registration of the broker"
     )
-    assert schema["required"] == ["broker", "incarnation", "apiAddress", "reportAgeMillis"]
+    assert schema["required"] == [
+        "broker",
+        "incarnation",
+        "apiAddress",
+        "reportAgeMillis",
+        "silent",
+    ]

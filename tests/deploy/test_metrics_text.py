@@ -25,7 +25,7 @@ async def text_of_metrics() -> str:
     """All families of a sidecar with a group that is throttled, so that its demand is unknown."""
     world = World()
     async with world.client(
-        backlogs=BacklogWorld().backlogs(), native_state=steering_nothing, reconciling=Reconciled()
+        backlogs=BacklogWorld().backlogs(), native=steering_nothing(), reconciling=Reconciled()
     ) as client:
         await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 1_000})
         world.throttle_orders()

@@ -27,7 +27,7 @@ from coordinator.native.engine.views import NativeState
 from deploy.check import queries, read_dashboard
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.test_reconciliation import Reconciled
-from tests.admin_api.world import World
+from tests.admin_api.world import FixedNative, World
 from tests.config.test_config import GOOD
 
 ROOT = Path(__file__).parents[2]
@@ -61,15 +61,15 @@ def _lost(said: Any, written: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def steering_nothing() -> NativeState:
-    """Return the state of native enforcement before the first group."""
-    return NativeState("native")
+def steering_nothing() -> FixedNative:
+    """Return native enforcement before the first group."""
+    return FixedNative(NativeState("native"))
 
 
 async def known_metrics() -> set[str]:
     """The names under which a sidecar's samples are stored, by the text that it answers."""
     async with World().client(
-        backlogs=BacklogWorld().backlogs(), native_state=steering_nothing, reconciling=Reconciled()
+        backlogs=BacklogWorld().backlogs(), native=steering_nothing(), reconciling=Reconciled()
     ) as client:
         text = (await client.get("/metrics")).text
     return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))

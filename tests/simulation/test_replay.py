@@ -125,3 +125,24 @@ def test_seconds_without_a_limit_are_in_no_figure() -> None:
         assert figures.admitted == pytest.approx(passed, rel=0.02)
         assert figures.scarce == recorded(told)[MESSAGES].scarce == (wanted > 500)
         assert recorded(told)[MESSAGES].admitted == wanted
+
+
+@pytest.mark.parametrize("limits", [Rates(publish_messages=0), Rates(0, 0)])
+def test_a_limit_of_0_holds_back_all_that_waits(limits: Rates) -> None:
+    """It is a limit, and no lack of one; clients that waited wanted something."""
+    told = story(limits, a=steady(UNBOUNDED, 0), b=steady(0, 0))
+
+    for figures in (*recorded(told).values(), *replay(told).values()):
+        assert figures.admitted == 0
+        assert figures.scarce == figures.throttled == 1.0
+
+
+def test_what_passed_before_there_was_a_limit_exceeds_nothing() -> None:
+    """In the second of the change a message may have passed on either side of it."""
+    free = ResourceGroup("orders", Rates(publish_bytes=10**9))
+    limited = ResourceGroup("orders", Rates(publish_messages=500, publish_bytes=10**9))
+    only = BrokerStory([UNBOUNDED] * 20, [1_000] * 10 + [800] + [500] * 9, [0] * 20)
+    definitions = [(0, free), (10, limited)]
+    told = ReplayInput(MonitoringClass.PUBLISH, definitions, {"a": only})
+
+    assert recorded(told)[MESSAGES].peak_overshoot == 0

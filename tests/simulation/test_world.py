@@ -10,7 +10,7 @@ import pytest
 from coordinator.core.events import Event, ParticipantsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import MonitoringClass, Rates
+from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.simulation.certificate_watch import CertificateWatch
 from coordinator.simulation.experiment import perform, series_of
@@ -217,6 +217,21 @@ def test_what_a_core_breaks_ends_the_run(
 
     with pytest.raises(PromiseBroken, match=f"seed 5, {broken}"):
         saturated(5).run()
+
+
+@pytest.mark.parametrize(
+    ("own", "above", "known"),
+    [(0, 1_000, 0), (1_000, 0, 0), (None, 1_000, 1_000), (1_000, None, 1_000), (None, None, None)],
+)
+def test_the_limit_of_a_group_in_a_tree_is_the_lowest_above_it(
+    own: int | None, above: int | None, known: int | None
+) -> None:
+    """A limit of 0 is the lowest of all, and no lack of one."""
+    world = World(1, 1)
+    world.plant(ResourceGroup("root", Rates(publish_messages=above)))
+    world.plant(ResourceGroup("leaf", Rates(publish_messages=own), parent="root"))
+
+    assert world._known_limit("leaf", Dimension.PUBLISH_MESSAGES) == known
 
 
 def test_a_recording_splits_a_step_between_the_two_that_it_covers() -> None:

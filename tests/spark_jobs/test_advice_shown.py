@@ -73,7 +73,9 @@ def test_names_on_the_page_are_text() -> None:
 def test_a_page_is_refused_before_hours_of_work_where_it_cannot_be_made() -> None:
     """The error names what is missing and how to get it."""
     refuse_without("jinja2")
-    with pytest.raises(RefusedInput, match=r"lacks no_such_library .* pip install 'pulsar-quota"):
+    with pytest.raises(
+        RefusedInput, match=r"lacks no_such_library .* pip install '\.\[spark\]' in"
+    ):
         refuse_without("jinja2", "no_such_library")
 
 

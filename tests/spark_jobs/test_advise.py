@@ -203,6 +203,16 @@ def test_a_part_of_the_time_that_cannot_be_meant_is_refused(
     assert "above 0 and up to 10%" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("seconds", ["-1", "86401"])
+def test_a_replay_that_cannot_be_meant_is_refused(
+    seconds: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is read, by its name; none at all is one that can."""
+    assert main([str(tmp_path), "--replay", seconds]) == 2
+    told = f"--replay {seconds}: play 0 to 86400 seconds of each group\n"
+    assert capsys.readouterr().err == told
+
+
 def test_namespaces_are_named_by_their_traffic_in_the_throttled_minutes(
     spark: SparkSession,
 ) -> None:

@@ -22,7 +22,7 @@ import structlog
 import uvloop
 
 from admin_api.requests.access import Access
-from coordinator.config import Config, ConfigError, split_address
+from coordinator.config import Config, ConfigError, address_told, split_address
 from coordinator.ports import Verifier
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ def _listening(host: str, port: int) -> socket.socket:
     """Listen at an address; ``::`` is all addresses, those of IPv4 too."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()
-    return socket.create_server((host, port), family=family, dualstack_ipv6=both)
+    with address_told("admin_listen", host, port):
+        return socket.create_server((host, port), family=family, dualstack_ipv6=both)
 
 
 @contextlib.asynccontextmanager
@@ -200,7 +201,7 @@ async def serving(
         refused: told, in the API's thread, of each connection that is turned away or ended.
 
     Raises:
-        ConfigError: as `tls`.
+        ConfigError: as `tls`, or the address is in use.
     """
     context = tls(config)
     with (

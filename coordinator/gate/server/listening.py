@@ -19,6 +19,7 @@ from typing import Final
 
 import structlog
 
+from coordinator.config import address_told
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.server.connections import Connections
 from coordinator.gate.server.tls import (
@@ -83,12 +84,13 @@ class Entrance:
         """Accept clients.
 
         Raises:
+            ConfigError: an address is in use.
             OSError: a port cannot be had.
             TlsError: the certificate cannot be used.
         """
         if self._tls is not None:
             await self._open_tls(self._tls, connections)
-        listening = await self._listen(self._host, self._port)
+        listening = await self._listen("gate_listen", self._host, self._port)
         self._plain_door = _Door(listening, connections, None)
         self._port = self._plain_door.port
         _log.info("gate listens", host=self._host, port=self._port)
@@ -113,14 +115,17 @@ class Entrance:
 
     async def _open_tls(self, tls: TlsListener, connections: Connections) -> None:
         self._certificate = ServerCertificate(tls.files)
-        listening = await self._listen(tls.host, tls.port)
+        listening = await self._listen("gate_tls_listen", tls.host, tls.port)
         self._tls_door = _Door(listening, connections, self._certificate.context)
         self._poll_certificate()
         _log.info("gate listens with TLS", host=tls.host, port=self.tls_port)
 
-    async def _listen(self, host: str, port: int) -> Sequence[socket.socket]:
+    async def _listen(self, key: str, host: str, port: int) -> Sequence[socket.socket]:
         kept = self._kept.pop(port, None)
-        return (kept,) if kept is not None else await _bound(host, port)
+        if kept is not None:
+            return (kept,)
+        with address_told(key, host, port):
+            return await _bound(host, port)
 
     def _poll_certificate(self) -> None:
         self.refresh_certificate()

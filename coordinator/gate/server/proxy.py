@@ -169,6 +169,7 @@ class Gate:
         """Accept clients; return the plain port.
 
         Raises:
+            ConfigError: an address is in use.
             OSError: a port cannot be had.
             TlsError: the certificate cannot be used.
         """

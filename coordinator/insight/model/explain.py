@@ -6,6 +6,8 @@ force, not from a new one, so it tells why the limit *is*, not what it would be 
 
 from __future__ import annotations
 
+from typing import Final
+
 from coordinator.core.allocation.laws import Claim
 from coordinator.core.allocation.splitting import Binding, Split, reserve_of
 from coordinator.core.certificate.statement import Certificate
@@ -16,6 +18,7 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
     Dimension,
+    Member,
     MonitoringClass,
     Rate,
     Rates,
@@ -44,6 +47,13 @@ from coordinator.insight.model.views import (
     WantView,
 )
 
+SILENT_NS: Final = 15 * NANOS_PER_SECOND
+"""A member whose last report is older is silent. When the owner of a bus topic dies, there is a gap of
+about 12 s."""
+
+SILENT_ROUNDS: Final = 3
+"""The same in rounds; the longer of both counts."""
+
 
 class UnknownGroup(LookupError):
     """No group has this name."""
@@ -61,20 +71,20 @@ def health(state: CoordinatorState, now_ns: int) -> HealthView:
         state=state.lifecycle,
         degradations=state.degradations.all(),
         ready=state.lifecycle is Lifecycle.ACTIVE,
-        members=tuple(
-            MemberView(
-                member.broker,
-                member.incarnation,
-                member.api_address,
-                _report_age_ns(state, member.broker, now_ns),
-            )
-            for member in sorted(state.members.values())
-        ),
+        members=tuple(_member(state, member, now_ns) for member in sorted(state.members.values())),
         round=state.round,
         reports_dropped={verdict.value: count for verdict, count in state.reports_dropped.items()},
         disagreements=_disagreements(state, now_ns),
         announcements_capped=dict(state.plausibility.times_capped),
     )
+
+
+def _member(state: CoordinatorState, member: Member, now_ns: int) -> MemberView:
+    age_ns = _report_age_ns(state, member.broker, now_ns)
+    # Sidecars may have different intervals: its own is as long as its last report says.
+    round_ns = max(state.settings.round_ns, state.usage.round_ns(member.broker))
+    silent = age_ns is not None and age_ns > max(SILENT_NS, SILENT_ROUNDS * round_ns)
+    return MemberView(member.broker, member.incarnation, member.api_address, age_ns, silent)
 
 
 def _disagreements(state: CoordinatorState, now_ns: int) -> tuple[DisagreementView, ...]:

@@ -122,6 +122,8 @@ class MemberView:
     api_address: str
     report_age_ns: Age | None
     """milliseconds since its last report arrived; null = none of this incarnation"""
+    silent: bool = False
+    """whether that is more than 15 s and three of its rounds"""
 
 
 @answer

@@ -103,6 +103,7 @@ class Homes:
     def __init__(self, cluster_group: str) -> None:
         self._cluster_group = cluster_group
         self._attachments = Attachments()
+        self._is_known = False
         self._existing: frozenset[str] = frozenset()
         self.namespaces: Mapping[str, GroupSet] = {}
         self.subscriptions: Mapping[str, GroupSet] = {}
@@ -124,13 +125,23 @@ class Homes:
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Take the attachments."""
-        self._attachments = attachments
+        self._attachments, self._is_known = attachments, True
         self._resolve()
 
     def set_existing(self, namespaces: Iterable[str]) -> None:
         """Take the namespaces that there are: of attached tenants, or all if all traffic counts."""
         self._existing = frozenset(namespaces)
         self._resolve()
+
+    def detached(self, existing: Iterable[str]) -> frozenset[str] | None:
+        """Return which of all namespaces count against no group; None before the attachments are known.
+
+        Those that carry entries, or for which nothing can be set, are left out here, too (`sets_of`).
+        """
+        if not self._is_known:
+            return None
+        settable = frozenset(sets_of(self._attachments, existing, cluster_group="any"))
+        return settable - sets_of(self._attachments, existing, self._cluster_group).keys()
 
     def _resolve(self) -> None:
         self.namespaces = sets_of(self._attachments, self._existing, self._cluster_group)

@@ -21,7 +21,7 @@ not apply: no sidecar has written for them, and their rows are what clients use 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND, AnyRates, Attachments, Dimension, Rate, Rates
@@ -336,21 +336,35 @@ class Steering:
         self._stood_in_for = frozenset(stood_in_for)
         yield from stood_in_for.items()
 
-    def views(self) -> tuple[NativeView, ...]:
-        """Return every native group's present state."""
-        records = self.records()
-        by_name: dict[str, list[str]] = {}
-        for namespace, name in self.attachments().items():
-            by_name.setdefault(name, []).append(namespace)
+    def names(self, groups: Collection[str] | None = None) -> list[str]:
+        """Return the native groups, or those that stand for any of these groups."""
+        asked = None if groups is None else frozenset(groups)
+        return [
+            native.name
+            for native in self.by_set.values()
+            if asked is None or not asked.isdisjoint(native.groups)
+        ]
+
+    def views(self, names: Collection[str] | None = None) -> tuple[NativeView, ...]:
+        """Return the present state of these native groups, or of every one."""
+        wanted = self.by_set
+        if names is not None:
+            asked = frozenset(names)
+            wanted = {groups: each for groups, each in wanted.items() if each.name in asked}
+        namespaces: dict[GroupSet, list[str]] = {}
+        for namespace, groups in self.homes.namespaces.items():
+            if groups in wanted:
+                namespaces.setdefault(groups, []).append(namespace)
+        record, interval_s = self.wholes.record, self.interval_s
         return tuple(
             native.view(
-                tuple(by_name.get(native.name, ())),
-                record=records.get(native.name, _NO_RECORD),
+                tuple(namespaces.get(groups, ())),
+                record=record(groups, interval_s) if groups in self._published else _NO_RECORD,
                 record_seen=self._records.get(native.name),
                 others=self.table.others(self.own_url, native.name),
                 rest=self.table.of(REST, native.name),
             )
-            for native in self.by_set.values()
+            for groups, native in wanted.items()
         )
 
     def overflowing(self) -> dict[str, str]:

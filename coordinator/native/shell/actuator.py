@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import structlog
@@ -123,6 +124,7 @@ class NativeActuator(WithoutGate):
             ReplicatorRates(policies.replication, replication),
             self._seen,
             clock,
+            partial(_detached, steering, admin),
         )
         self._limiting = TopicLimiting(
             policies.publish, policies.dispatch, self._dispatch, self._seen, clock
@@ -203,8 +205,12 @@ class NativeActuator(WithoutGate):
         self._brokers = len(ids)
         self._upkeep.wanted.set()
 
-    def state(self) -> NativeState:
-        """Return the present state."""
+    def names(self, groups: Collection[str] | None = None) -> list[str]:
+        """Return the native groups, or those that stand for any of these groups."""
+        return self._steering.names(groups)
+
+    def state(self, names: Collection[str] | None = None) -> NativeState:
+        """Return the present state, with these native groups or all."""
         now_ns = self._clock.now_ns()
         facts, health = self._seen.facts, self._topic.health()
         return NativeState(
@@ -218,7 +224,7 @@ class NativeActuator(WithoutGate):
             failed=health.failed,
             polled_topics=self._polling.topics,
             poll_s=self._polling.every_s,
-            groups=self._steering.views(),
+            groups=self._steering.views(names),
             limited_topics=sum(1 for _ in self._limiting.book.held()),
             conditions=tuple(self.conditions(now_ns)),
         )
@@ -480,3 +486,8 @@ class NativeActuator(WithoutGate):
                 for group in self._groups.values()
                 for limit in (group.limits.dispatch_messages, group.limits.dispatch_bytes)
             )
+
+
+async def _detached(steering: Steering, admin: NativeAdmin) -> frozenset[str] | None:
+    existing = [name for tenant in await admin.tenants() for name in await admin.namespaces(tenant)]
+    return steering.homes.detached(existing)

@@ -7,7 +7,8 @@ from there.
 
 The floor of a namespace is set by the first member, at once where the namespace was not limited before,
 or by the next one if it is still wrong two seconds later. Where a namespace is limited no more, all its
-topics and its default get their former rates back in the same way.
+topics and its default get their former rates back in the same way. It may have been detached while no
+sidecar ran: so after its start a sidecar looks once at every namespace that counts against no group.
 
 A topic's rate costs a request to its broker, and an event that each broker with topics of the namespace
 reads. So at most `_WRITES_PER_S` of a namespace are written in a second, falls first; rises of the same
@@ -77,6 +78,7 @@ class Dispatching:
         replication: the same for replication to remote clusters.
         seen: takes the reason why they cannot be written.
         clock: monotonic time.
+        detached: returns the namespaces that count against no group; None while that is not known.
     """
 
     def __init__(
@@ -86,12 +88,16 @@ class Dispatching:
         replication: ReplicatorRates,
         seen: Observed,
         clock: Clock,
+        detached: Callable[[], Awaitable[Iterable[str] | None]],
     ) -> None:
         self._dispatch = dispatch
         self._policies = policies
         self._replication = replication
         self._seen = seen
         self._clock = clock
+        self._detached = detached
+        #: Those of them since the start that have not been looked at; None before they were listed.
+        self._left: set[str] | None = None
         #: This sidecar's place among the members; None while it is no member.
         self.rank: int | None = None
         self._namespaces_ns = self._watched_ns = -_LOOKED_AT_AGAIN_NS
@@ -251,6 +257,9 @@ class Dispatching:
         # Those that were limited first; at a start there may be many that never were.
         by_need = sorted(free, key=lambda name: (name not in self._right_ns, name))
         await self._each(self._look_at_free, by_need[:_FREE_AT_ONCE])
+        if not by_need and self.rank is not None:
+            with self._refusals.noted():
+                await self._look_at_left(attached)
         self._free &= attached
 
     def _is_off(self, namespace: str, floor: PolicyRate) -> bool:
@@ -286,6 +295,24 @@ class Dispatching:
             present = wanted
         self._dispatch.floor_in_force(namespace, present if has_floor else None)
         self._note_right(namespace)
+
+    async def _look_at_left(self, attached: frozenset[str]) -> None:
+        """Look at some of the namespaces that may have been detached while no sidecar ran."""
+        if self._left is None:
+            detached = await self._detached()
+            self._left = None if detached is None else set(detached)
+        if self._left:
+            self._left -= attached
+            await at_once(self._look_at_detached, sorted(self._left)[:_FREE_AT_ONCE])
+            self._left -= self._free
+
+    async def _look_at_detached(self, namespace: str) -> None:
+        """Free such a namespace; one that is refused is left: it may be of a tenant without limits."""
+        try:
+            await self._make_free(namespace)
+        except (Refused, ValueError) as error:
+            log.info("namespace cannot be looked at", name=namespace, reason=str(error))
+            self._free.add(namespace)
 
     async def _look_at_free(self, namespace: str) -> None:
         """Free a namespace that is limited no more; one that is refused is not asked for soon again."""

@@ -8,6 +8,7 @@ import itertools
 import os
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.gate import peer
 from tests.gate.conftest import TOPIC
 from tests.gate.process.processes import config, site, speaking
 from tests.gate.server.test_proxy import Client, FakeBroker
+from tests.gate.server.test_tls import make_certificate
 
 
 async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
@@ -35,13 +37,22 @@ async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
     assert child.process.returncode == 0
 
 
-async def test_a_port_that_is_taken_is_told() -> None:
-    """The coordinator that started the gate can still read the reason."""
+@pytest.mark.parametrize("key", ["gate_listen", "gate_tls_listen"])
+async def test_a_port_that_is_taken_is_a_mistake_in_the_configuration(
+    key: str, tmp_path: Path
+) -> None:
+    """The coordinator that started the gate can still read the key and the reason."""
+    files = make_certificate(tmp_path, "gate")
+    tls = {
+        "gate_tls_listen": "127.0.0.1:0",
+        "gate_tls_certificate_file": str(files.certificate),
+        "gate_tls_key_file": str(files.key),
+    }
     with spawned() as child:
         async with site() as here:
-            settings = {"gate_listen": f"127.0.0.1:{here.port}"}
-            async with GateProcess.over(child, config(1, **settings)) as other:
-                with pytest.raises(OSError, match="in use"):
+            address = f"127.0.0.1:{here.port}"
+            async with GateProcess.over(child, config(1, **(tls | {key: address}))) as other:
+                with pytest.raises(ConfigError, match=f"^{key} {address}: address already in use"):
                     await other.start()
                 assert (await other.figures()).connections == 0
 

@@ -6,7 +6,13 @@ from random import Random
 
 from coordinator.core.model import Attachments
 from coordinator.native.engine.parts import split
-from coordinator.native.engine.sets import name_of, sets_of, sets_of_remotes, sets_of_subscriptions
+from coordinator.native.engine.sets import (
+    Homes,
+    name_of,
+    sets_of,
+    sets_of_remotes,
+    sets_of_subscriptions,
+)
 
 SEED = 22
 
@@ -22,6 +28,21 @@ def test_a_namespace_counts_against_all_its_groups() -> None:
         "free/y": ("all",),
         "other/x": ("a", "all"),
     }
+
+
+def test_a_namespace_that_counts_against_no_group_is_detached() -> None:
+    """None is before the attachments are known, nor any where all traffic counts against a group."""
+    attachments = Attachments({"acme": "gold"}, {"other/x": "a", "gone/z": "a"})
+    existing = ["acme/b", "free/y", "other/x", "other/y", "pulsar/system", "free/c/d"]
+    homes = Homes("")
+    assert homes.detached(existing) is None
+
+    homes.set_attachments(attachments)
+    assert homes.detached(existing) == frozenset({"free/y", "other/y"})
+
+    everything = Homes("all")
+    everything.set_attachments(attachments)
+    assert everything.detached(existing) == frozenset()
 
 
 def test_a_subscription_counts_against_its_group() -> None:

@@ -58,3 +58,17 @@ def test_the_slack_of_a_dispatch_limit_names_the_topics_that_hold_it() -> None:
 def test_behind_a_gate_nothing_is_the_brokers() -> None:
     """The gate holds the limit before the broker's limiter has to."""
     assert state(behind_gate=True).slack("g", Dimension.PUBLISH_MESSAGES) == ""
+
+
+def test_the_views_of_some_native_groups_are_those_among_all() -> None:
+    """A native group may stand for several groups, and one group may have several of them."""
+    steering = Steering()
+    steering.set_attachments(Attachments({"t": "all"}, {"t/n": "g", "t/m": "h"}))
+    views = {view.name: view for view in steering.views()}
+    of_g = steering.names(["g"])
+
+    assert len(views) == len(steering.names()) > len(of_g) == 1
+    assert steering.views(of_g) == (views[of_g[0]],)
+    assert views[of_g[0]].namespaces == ("t/n",)
+    assert set(steering.names(["all"])) >= {*of_g, *steering.names(["h"])}
+    assert steering.names(["other"]) == []

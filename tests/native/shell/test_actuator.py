@@ -17,10 +17,11 @@ from coordinator.native.engine.outside import TopicPolicies
 from coordinator.native.engine.rate_policy import PUBLISH, REPLICATION
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
+from coordinator.native.shell import actuator
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Catalogue, TopicLimit, Versioned
 from coordinator.runtime.supervision import TaskSupervisor
-from tests.memory.native import MemoryEntryTopics, MemoryRatePolicies
+from tests.memory.native import MemoryEntryTopics, MemoryNativeAdmin, MemoryRatePolicies
 from tests.memory.surroundings import ManualClock
 from tests.native.shell.test_upkeep import Answers, Pulsar, S
 
@@ -267,3 +268,12 @@ def test_topics_limits_that_no_policy_holds_are_told() -> None:
     world.native.set_topic_limits(TopicName("persistent", "t", "n", "a"), limits, partitions=11)
     (condition,) = world.native.conditions(0)
     assert "persistent://t/n/a below 11 a second" in condition.text
+
+
+async def test_namespaces_of_all_tenants_are_listed_to_find_those_that_are_detached() -> None:
+    """A tenant may have nothing else that is attached."""
+    pulsar, steering = MemoryNativeAdmin(), Steering()
+    pulsar.groups |= {"t/n": "g", "t/left": "", "other/left": ""}
+    steering.set_attachments(Attachments({}, {"t/n": "g"}))
+
+    assert await actuator._detached(steering, pulsar) == frozenset({"t/left", "other/left"})

@@ -56,10 +56,17 @@ class World:
         self.replicator_rates = MemoryRatePolicies("t/n", A, B, PARTED, policy=REPLICATION)
         replication = ReplicatorRates(self.replicator_rates, self.book)
         self.dispatching = Dispatching(
-            self.dispatch, self.policies, replication, self.seen, self.clock
+            self.dispatch, self.policies, replication, self.seen, self.clock, self.detached
         )
         self.dispatching.rank = rank
         self.sent: dict[str, int] = {}
+        self.listed = 0
+
+    async def detached(self) -> frozenset[str] | None:
+        """All that there are but those that are attached."""
+        existing = {owner for owner in self.policies.owners if owner.count("/") == 1}
+        self.listed += 1
+        return self.steering.homes.detached(existing)
 
     def limit(self, whole: int | None, part: int | None) -> None:
         """Of the cluster, and of this broker."""
@@ -396,3 +403,55 @@ async def test_a_namespace_that_is_refused_is_asked_for_again_after_half_a_minut
     del world.policies.kept
     await world.sends(seconds=20)
     assert (world.policies.rates, world.policies.texts) == ({}, {})
+
+
+async def test_what_was_detached_while_no_sidecar_ran_has_its_former_rates_at_the_next_start() -> (
+    None
+):
+    """Of every namespace that counts against no group, and that bears the mark; once after a start."""
+    topic = "persistent://t/left/a"
+    world = World()
+    world.policies.owners |= {"t/left", topic, "other/by-operator"}
+    sidecars = DISPATCH.body_of(PolicyRate(1))
+    world.policies.texts |= {"t/left": BY_OPERATOR, topic: "none"}
+    world.policies.rates |= {"t/left": sidecars, topic: sidecars, "other/by-operator": BY_OPERATOR}
+
+    await world.sends(seconds=9)
+
+    assert world.policies.rates.keys() == {"t/n", "t/left", "other/by-operator"}
+    assert (
+        world.policies.rates["t/left"] == world.policies.rates["other/by-operator"] == BY_OPERATOR
+    )
+    assert world.policies.texts.keys() == {"t/n"}
+    assert world.listed == 1
+
+
+async def test_before_the_attachments_are_known_none_counts_as_detached() -> None:
+    """A sidecar that is no member yet gives nothing back either."""
+    for rank in (0, None):
+        world = World(rank)
+        world.policies.owners.add("t/left")
+        world.policies.texts["t/left"] = "none"
+        if rank is not None:
+            world.steering = Steering()
+            assert await world.detached() is None
+        await world.sends(seconds=9)
+        assert "t/left" in world.policies.texts
+
+
+async def test_a_detached_namespace_that_is_refused_troubles_no_other() -> None:
+    """It may be of a tenant that has never heard of limits."""
+    world = World()
+    world.policies.owners |= {"a/refused", "t/left"}
+    world.policies.texts["t/left"] = "none"
+    kept = world.policies.kept
+
+    async def refuse(owner: str) -> str | None:
+        if owner == "a/refused":
+            raise Refused("GET a/refused answered 412")
+        return await kept(owner)
+
+    world.policies.kept = refuse  # type: ignore[method-assign]
+    await world.sends(seconds=9)
+
+    assert "t/left" not in world.policies.texts
