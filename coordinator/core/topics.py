@@ -119,6 +119,11 @@ def namespace_in(topic: str) -> str:
     return topic.partition("://")[2].rpartition("/")[0]
 
 
+def tenant_of(topic: str) -> str:
+    """Return the tenant of a topic's full name."""
+    return topic.partition("://")[2].partition("/")[0]
+
+
 def names_scalable(name: str) -> bool:
     """Return whether this is the full name of a scalable topic; no group's name has a slash."""
     return name.startswith(f"{SCALABLE}://")

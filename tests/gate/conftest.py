@@ -23,10 +23,10 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import Advance, MeteredLimiter
+from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
     PARTICIPANTS_MAX,
-    PublishBuffer,
     ThrottleBounds,
 )
 from coordinator.gate.protocol.commands import ProducerCommand
@@ -303,6 +303,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         client.session.close(bench.now_ns)
         assert client.session.held_bytes == 0
         assert client.session.producers == client.session.consumers == 0
+    assert (bench.buffer.held_bytes, bench.buffer.waiting, bench.buffer.shares) == (0, 0, 0)
     assert bench.queue.waiting == 0
     assert bench.queue.next_wake_ns() is None
     assert all(traffic.participants == 0 for traffic in bench.groups.collect(bench.now_ns))

@@ -26,7 +26,7 @@ from coordinator.gate.engine.consumer_pace import ALLOWED_MAX, PER_MESSAGE
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.admission import AdmissionQueue
-from coordinator.gate.limits.throttle import PublishBuffer
+from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.stream import FrameVerdict
 
 ALWAYS_FITS: Final = 256 * 1024

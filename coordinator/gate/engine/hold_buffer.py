@@ -2,12 +2,12 @@
 
 * **SENDs** that the limits refuse are held, and so is every later SEND of their producer. Order within a
   producer is therefore the order of arrival.
-* **Held bytes are bounded** per connection and on all of them together, the memory that holding a frame
-  takes beside its bytes included, and so are SENDs without an answer; see ``throttle``. Of a large frame
-  that must arrive in full before it can be held, what has arrived counts. A frame that does not fit is
-  not decoded, and the client is read no further until half of each exceeded bound is free. While the
-  client owes the broker an answer to AUTH_CHALLENGE, twice as much is held, to get at the answer behind
-  it.
+* **Held bytes are bounded** per connection and, by the limit that is waited for, on all of them together
+  (publish_buffer.py), the memory that holding a frame takes beside its bytes included; and so are SENDs
+  without an answer. See ``throttle``. Of a large frame that must arrive in full before it can be held,
+  what has arrived counts. A frame that does not fit is not decoded, and the client is read no further
+  until half of each exceeded bound is free. While the client owes the broker an answer to AUTH_CHALLENGE,
+  twice as much is held, to get at the answer behind it.
 * **A topic may be closed to publishes** for a time (its backlog exceeds its quota): they are held, or
   answered with the error that clients know for it.
 * **SENDs that have waited for as long as their limit holds any** are refused; see ``OverdueSends``.
@@ -23,7 +23,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.engine.consumer import Consumer, Entries
@@ -37,8 +37,10 @@ from coordinator.gate.engine.refusing import OverdueSends
 from coordinator.gate.engine.storing import StoringCommands
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
-from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
+from coordinator.gate.limits.publish_buffer import COMMANDS, PublishBuffer
+from coordinator.gate.limits.throttle import Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.contents import Storing
 from coordinator.gate.protocol.own_frames import (
@@ -156,9 +158,15 @@ class HoldBuffer:
         return pending_max is None or self.participants.unanswered + frames <= pending_max
 
     def hold(
-        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost
+        self,
+        producer: Producer,
+        limiters: Sequence[PublishLimiter],
+        data: bytes,
+        start: int,
+        frame_end: int,
+        cost: Cost,
     ) -> FrameVerdict | int:
-        """Hold a SEND, if there is room for it."""
+        """Hold a SEND that these limiters do not admit, if there is room for it."""
         refusal = producer.refusal
         if refusal:
             self._refuse(producer, cost, refusal)
@@ -166,15 +174,31 @@ class HoldBuffer:
         if frame_end > len(data):
             return frame_end
         frame_size = frame_end - start + HELD_FRAME_OVERHEAD
-        if not self._has_room(frame_size):
+        self._count_by_limit(producer, limiters, cost)
+        if not self._has_room(producer.buffer_share, frame_size):
             return FrameVerdict.STOP
         producer.hold(data[start:frame_end], cost, self.now_ns)
-        self._count_held(frame_size)
+        self._count_held(producer.buffer_share, frame_size)
         if producer.waits_for is None and producer not in self.overdue:
             self._queue.wait(producer, self.now_ns)
             if producer.held:
                 self.throttle.count(producer.reason)
         return FrameVerdict.TAKEN
+
+    def _count_by_limit(
+        self, producer: Producer, limiters: Sequence[PublishLimiter], cost: Cost
+    ) -> None:
+        """Count what a producer holds in the share of the limit that it waits for, or would wait for."""
+        limiter = producer.waits_for
+        if limiter is None and not producer.held:
+            queue = self._queue
+            limiter = queue.first_against(limiters, cost.messages, cost.size, self.now_ns)
+        if limiter is not None and limiter.buffer_share != producer.buffer_share:
+            self._move_held(producer, limiter.buffer_share)
+
+    def _move_held(self, producer: Producer, share: str) -> None:
+        if self._buffer.move(producer.buffer_share, share, producer.held_bytes):
+            producer.buffer_share = share
 
     def must_wait(self, storing: Storing) -> bool:
         """Return whether a command is to be paid for, or waits behind one that is."""
@@ -182,7 +206,7 @@ class HoldBuffer:
 
     def has_room_for_command(self, size: int) -> bool:
         """Return whether a command of this size may be held; stop reading if not."""
-        return self._has_room(size + HELD_FRAME_OVERHEAD)
+        return self._has_room(COMMANDS, size + HELD_FRAME_OVERHEAD)
 
     def hold_command(self, frame: bytes, storing: Storing) -> bool:
         """Hold a command until what it has the broker store is paid for; tell whether it is."""
@@ -203,7 +227,8 @@ class HoldBuffer:
             self.stop(ThrottleReason.HELD_BYTES)
             return False
         if not self._buffer.has_room_for_unfinished(self._released, size):
-            self._wait_for_buffer(unfinished=True)
+            self._buffer.when_relieved_of_unfinished(self._released)
+            self.stop(ThrottleReason.PUBLISH_BUFFER)
             return False
         return True
 
@@ -215,18 +240,15 @@ class HoldBuffer:
             self._unfinished_bytes = taken
             self._buffer.count_unfinished(self._released, taken)
 
-    def _wait_for_buffer(self, *, unfinished: bool) -> None:
-        self._buffer.when_relieved(self._released, unfinished=unfinished)
-        self.stop(ThrottleReason.PUBLISH_BUFFER)
-
-    def _has_room(self, size: int) -> bool:
-        """Return whether a whole frame of this size may be held; stop reading if not."""
+    def _has_room(self, share: str, size: int) -> bool:
+        """Return whether a whole frame of this size may be held in a share; stop reading if not."""
         held = self.held_bytes - self._unfinished_bytes
         if held and held + size > self._held_bytes_max:
             self.stop(ThrottleReason.HELD_BYTES)
             return False
-        if not self._buffer.has_room(size):
-            self._wait_for_buffer(unfinished=False)
+        if not self._buffer.has_room(share, size):
+            self._buffer.when_relieved(self._released, share, size)
+            self.stop(ThrottleReason.PUBLISH_BUFFER)
             return False
         return True
 
@@ -247,7 +269,7 @@ class HoldBuffer:
         if reason is ThrottleReason.HELD_BYTES:
             return self.held_bytes - self._unfinished_bytes <= self._held_bytes_max // 2
         if reason is ThrottleReason.PUBLISH_BUFFER:
-            return self._buffer.is_relieved_for(self._released)
+            return self._buffer.lets_go_on(self._released)
         if reason is ThrottleReason.CONSUMER_COMMANDS:
             return self.consumer_pace.has_some(self.now_ns)
         pending_max = self._bounds.pending_requests_max
@@ -265,6 +287,7 @@ class HoldBuffer:
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again; those that wait, wait for the new groups."""
+        self._buffer.forget(self._released)  # what has no room may be for another limit now
         role = self.participants.role
         self._storing.reattach()
         for consumer in self.participants.consumers.values():
@@ -290,6 +313,8 @@ class HoldBuffer:
                     self._refuse_held(producer)
                 elif producer.held:
                     self._queue.wait(producer, self.now_ns)
+                    if producer.waits_for is not None:
+                        self._move_held(producer, producer.waits_for.buffer_share)
 
     def end(self, participant: Producer | Consumer) -> None:
         """Remove a participant and drop its held frames."""
@@ -311,7 +336,7 @@ class HoldBuffer:
         """Drop held SENDs."""
         self._queue.withdraw(producer, self.now_ns)
         self.overdue.forget(producer)
-        self._count_held(-producer.held_bytes)
+        self._count_held(producer.buffer_share, -producer.held_bytes)
         self._counters.dropped_frames += len(producer.held)
         producer.drop_held()
 
@@ -345,9 +370,9 @@ class HoldBuffer:
     def _held_bytes_max(self) -> int:
         return self._bounds.held_bytes_max * (2 if self._is_challenged() else 1)
 
-    def _count_held(self, size: int) -> None:
+    def _count_held(self, share: str, size: int) -> None:
         self.held_bytes += size
-        self._buffer.count(size)
+        self._buffer.count(share, size)
 
     def _ask(self, consumer: Consumer) -> None:
         consumer.ask(self._queue, self.now_ns)
@@ -361,7 +386,7 @@ class HoldBuffer:
                 self._indebted(limiter, Advance(role, topic, messages, size, owed_ns))
 
     def _forward(self, producer: Producer, frame: bytes, cost: Cost) -> None:
-        self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
+        self._count_held(producer.buffer_share, -len(frame) - HELD_FRAME_OVERHEAD)
         self.participants.unanswered += 1
         self.tell_debts(producer, cost.messages, cost.size)
         self._send(frame)

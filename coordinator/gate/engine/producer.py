@@ -52,7 +52,8 @@ class Producer(Participant[PublishLimiter]):
     """
 
     __slots__ = (
-        "_forward", "_overdue", "_paid", "held", "held_bytes", "producer_id", "remote", "unanswered",
+        "_forward", "_overdue", "_paid", "buffer_share", "held", "held_bytes", "producer_id", "remote",
+        "unanswered",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +74,8 @@ class Producer(Participant[PublishLimiter]):
         #: In order of arrival.
         self.held: deque[_HeldFrame] = deque()
         self.held_bytes = 0
+        #: The share of the publish buffer in which these bytes count; see ``HoldBuffer``.
+        self.buffer_share = ""
         #: Messages and bytes of the first held frame that are already paid for.
         self._paid = (0, 0)
         #: SENDs that went to the broker and have no receipt yet.

@@ -39,7 +39,7 @@ class OverdueSends:
     Args:
         queue: in which they wait.
         answer: takes a frame for the client.
-        count_held: takes the change of the bytes held.
+        count_held: takes a share of the publish buffer and the change of the bytes held.
         released: called when something was answered or passed.
         refusals: counts what is refused.
         final_error: returns the client's final error; None if it has none.
@@ -50,7 +50,7 @@ class OverdueSends:
         queue: AdmissionQueue,
         *,
         answer: Callable[[bytes], None],
-        count_held: Callable[[int], None],
+        count_held: Callable[[str, int], None],
         released: Callable[[], None],
         refusals: Refusals,
         final_error: Callable[[], int | None],
@@ -107,7 +107,7 @@ class OverdueSends:
 
     def _refuse_first(self, producer: Producer, limiter: PublishLimiter, error: int) -> None:
         frame_bytes, cost = producer.refuse_first()
-        self._count_held(-frame_bytes)
+        self._count_held(producer.buffer_share, -frame_bytes)
         limiter.refuse(cost.messages, cost.size)
         self._refusals.count(RefusalReason.RATE_LIMIT, producer.topic)
         text = f"resource group {limiter.counter.group} is over its limit: send less, or later"

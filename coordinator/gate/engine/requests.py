@@ -228,7 +228,7 @@ class ClientRequests:
             return holding.stop(ThrottleReason.PENDING_REQUESTS)
         messages, size = published.messages, cost.size
         if producer.held or not self._queue.admit(limiters, messages, size, holding.now_ns):
-            return holding.hold(producer, data, start, frame_end, cost)
+            return holding.hold(producer, limiters, data, start, frame_end, cost)
         self._passed(producer, limiters, 1, messages, size)
         holding.tell_debts(producer, messages, size)
         return _PASSES

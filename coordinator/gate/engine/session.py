@@ -34,7 +34,8 @@ from coordinator.gate.engine.requests import ClientRequests
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import Advance, MeteredLimiter
-from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, PublishBuffer, Throttle, ThrottleBounds
+from coordinator.gate.limits.publish_buffer import PublishBuffer
+from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, Throttle, ThrottleBounds
 from coordinator.gate.protocol import commands
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
@@ -424,6 +425,7 @@ class Session:
         if self._participants.role != self._identity.role and not self.client_waits:
             self._participants.set_role(self._identity.role)
             self._holding.reattach()
+            self._resume()
 
     def _replicates(self, producer: ProducerCommand) -> str | None:
         name = producer.producer_name

@@ -25,6 +25,7 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import MeteredLimiter, instalment_of
+from coordinator.gate.limits.publish_buffer import COMMANDS
 from coordinator.gate.limits.service_order import ClientTurns, Turn
 from coordinator.gate.protocol.contents import Content, Storing
 
@@ -58,7 +59,7 @@ class StoringCommands:
         queue: serves what waits.
         participants: of the connection.
         send: takes a command for the broker.
-        count_held: takes the bytes that are held more, or less.
+        count_held: takes a share of the publish buffer and the bytes that are held more, or less.
         now_ns: the time of the call that is being handled.
     """
 
@@ -69,7 +70,7 @@ class StoringCommands:
         participants: Participants,
         *,
         send: Callable[[bytes], None],
-        count_held: Callable[[int], None],
+        count_held: Callable[[str, int], None],
         now_ns: Callable[[], int],
     ) -> None:
         self._groups = groups
@@ -106,7 +107,7 @@ class StoringCommands:
         contents = deque(filter(self._is_new, storing.contents))
         command = _Command(frame, storing.request_id, contents, self._now_ns())
         self._held.append(command)
-        self._count_held(len(frame) + HELD_FRAME_OVERHEAD)
+        self._count_held(COMMANDS, len(frame) + HELD_FRAME_OVERHEAD)
         if len(self._held) == 1:
             self._new = command
             self._begin()
@@ -138,7 +139,7 @@ class StoringCommands:
         """Drop all commands, because the connection is closed; the broker never had them."""
         self._queue.withdraw(self, self._now_ns())
         for command in self._held:
-            self._count_held(-len(command.frame) - HELD_FRAME_OVERHEAD)
+            self._count_held(COMMANDS, -len(command.frame) - HELD_FRAME_OVERHEAD)
             self._give_back(command)
         self._held.clear()
         self._unanswered.clear()
@@ -218,7 +219,7 @@ class StoringCommands:
             if command.charged:
                 self._unanswered[command.request_id] = command
             frame, command.frame = command.frame, b""
-            self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
+            self._count_held(COMMANDS, -len(frame) - HELD_FRAME_OVERHEAD)
             if command is not self._new:
                 self._send(frame)
         self._resolve()

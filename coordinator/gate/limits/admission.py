@@ -136,16 +136,26 @@ class AdmissionQueue:
             limiter.consume(messages, size)
         return True
 
+    @staticmethod
+    def first_against(
+        limiters: Sequence[MeteredLimiter], messages: int, size: int, now_ns: int
+    ) -> MeteredLimiter | None:
+        """Return the limiter that a newcomer would wait for; None if it would not wait."""
+        for limiter in limiters:
+            if limiter.contended or not limiter.admits(messages, size, now_ns):
+                return limiter
+        return None
+
     def wait(self, waiter: Waiter, now_ns: int) -> None:
         """Queue a participant that holds something, or release at once if it need not wait."""
         more = True
         while more:
             needed = waiter.needed
             messages, size = waiter.next_cost()
-            for limiter in needed:
-                if limiter.contended or not limiter.admits(messages, size, now_ns):
-                    self._line_up(waiter, limiter, next(self._numbers), now_ns)
-                    return
+            limiter = self.first_against(needed, messages, size, now_ns)
+            if limiter is not None:
+                self._line_up(waiter, limiter, next(self._numbers), now_ns)
+                return
             more = self._release(waiter, needed, messages, size)
 
     def withdraw(self, waiter: Waiter, now_ns: int) -> None:

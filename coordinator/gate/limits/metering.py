@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 from coordinator.core.handling import DEFAULT_HANDLING, Handling
 from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
 from coordinator.core.model import NANOS_PER_SECOND, AnyRates, Rate, Rates
+from coordinator.core.topics import tenant_of
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -54,6 +55,11 @@ TOLD_NS: Final = NANOS_PER_SECOND
 """A debt of this time, or longer, is told with the client that made it."""
 
 _UNLIMITED: Final = 1 << 63
+
+_OF_TOPICS: Final = (
+    ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT, ThrottleReason.BACKLOG_QUOTA,
+)  # fmt: skip
+"""The limits that are called by the name of a topic."""
 
 
 class Advance(NamedTuple):
@@ -203,7 +209,7 @@ class MeteredLimiter(ABC):
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_lease", "_limits", "contended", "counter", "debtor",
+        "_as_of_ns", "_burst_ns", "_lease", "_limits", "buffer_share", "contended", "counter", "debtor",
         "handling", "idle_since_ns", "reason", "service_ns",
     )  # fmt: skip
 
@@ -216,6 +222,10 @@ class MeteredLimiter(ABC):
     ) -> None:
         self.counter = counter
         self.reason = reason
+        #: The share of the publish buffer in which frames are that wait for it; see publish_buffer.py.
+        self.buffer_share = f"{reason.value} {counter.group}"
+        if reason in _OF_TOPICS:
+            self.buffer_share = f"topics of {tenant_of(counter.group)}"
         self._burst_ns = burst_ns
         self._lease: GateLease | None = None
         self._limits: AnyRates = Rates()

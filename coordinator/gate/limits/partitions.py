@@ -19,7 +19,7 @@ from typing import Final
 
 from coordinator.core.limiting.windows import WINDOW_NS
 from coordinator.core.model import MonitoringClass, Rates
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import TopicName, tenant_of
 from coordinator.core.traffic import Traffic
 from coordinator.gate.limits.counters import OTHERS, GateListener
 from coordinator.gate.limits.group import Group
@@ -100,7 +100,7 @@ class Partitions:
                 self._set_unused(group, unused=not in_use)
 
     def _set_unused(self, name: str, *, unused: bool) -> None:
-        tenant = _tenant_of(name)
+        tenant = tenant_of(name)
         if unused:
             self._unused[name] = None
             self._unused_of[tenant] += 1
@@ -127,10 +127,6 @@ class Partitions:
             del self._groups[name]
             return
         self._unused.move_to_end(name)
-
-
-def _tenant_of(name: str) -> str:
-    return name.partition("://")[2].partition("/")[0]
 
 
 def _owes(group: Group, now_ns: int) -> bool:

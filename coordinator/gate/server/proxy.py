@@ -32,9 +32,9 @@ from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import BURST_NS
 from coordinator.gate.limits.modes import DEFAULT_MODES, Modes
+from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
-    PublishBuffer,
     ThrottleBounds,
 )
 from coordinator.gate.protocol.connect_policy import ConnectPolicy

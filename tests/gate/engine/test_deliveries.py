@@ -9,7 +9,7 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.metering import DEBT_NS
-from coordinator.gate.limits.throttle import PublishBuffer
+from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.own_frames import NO_REQUEST
 from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
@@ -342,7 +342,7 @@ def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
     assert first.is_sent(large) == third.is_sent(small) == []
     assert second.is_sent(large) == [peer.close_consumer(1, NO_REQUEST)]
     assert bench.buffer.delivery_bytes == first.session.held_bytes + third.session.held_bytes
-    assert bench.buffer.has_room(4_000_000), "publishes have their own room"
+    assert bench.buffer.has_room("limit", 4_000_000), "publishes have their own room"
 
 
 def test_a_large_entry_has_its_room_before_all_of_it_has_come(bench: Bench) -> None:

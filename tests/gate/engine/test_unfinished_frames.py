@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
-from coordinator.gate.limits.throttle import PublishBuffer, ThrottleReason
+from coordinator.gate.limits.publish_buffer import PublishBuffer
+from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.stream import HEAD_FREE
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench, Client
