@@ -16,7 +16,7 @@ from typing import Final
 
 from coordinator.adapters.pulsar.client.process import serve
 
-MEMORY_BYTES_MAX: Final = 512 * 1024 * 1024
+MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
 """A message that states a greater size of its content ends this process and takes no more memory."""
 
 
