@@ -299,6 +299,8 @@ class HoldBuffer:
                 self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH, role)
             )
             consumer.ask(self._queue, self.now_ns)
+            if consumer.held:
+                self.deliveries.count_by_limit(consumer)
         for producer in self.participants.producers.values():
             groups = self.participants.groups_of(producer, self.now_ns)
             counter = self._groups.namespace(producer.topic, MonitoringClass.PUBLISH, role)

@@ -330,10 +330,8 @@ def test_an_error_to_the_gates_own_request_is_for_no_client(bench: Bench) -> Non
     client.opens(peer.subscribe(OTHER, 1, 7))
 
 
-def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
-    bench: Bench,
-) -> None:
-    """A quarter of the buffer; an entry of a connection that holds nothing fits if it is small."""
+def test_entries_of_a_limit_have_a_bound_and_small_ones_fit_beside_it(bench: Bench) -> None:
+    """Half of a quarter of the buffer; an entry of a connection that holds nothing fits if it is small."""
     bench.buffer = PublishBuffer(4_000_000)
     bench.dispatch_limited(50)
     large, small = peer.delivery(1, LARGE, b"y" * 600_000), peer.delivery(1, LARGE)
@@ -341,8 +339,93 @@ def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
 
     assert first.is_sent(large) == third.is_sent(small) == []
     assert second.is_sent(large) == [peer.close_consumer(1, NO_REQUEST)]
-    assert bench.buffer.delivery_bytes == first.session.held_bytes + third.session.held_bytes
+    assert third.session.held_bytes == len(small) + HELD_FRAME_OVERHEAD
+    assert bench.buffer.deliveries.held_bytes == first.session.held_bytes
     assert bench.buffer.has_room("limit", 4_000_000), "publishes have their own room"
+
+
+ENTRY = peer.delivery(1)
+SIZE = len(ENTRY) + HELD_FRAME_OVERHEAD
+ELSEWHERE = "persistent://tenant/other/topic"
+
+
+def slow_groups(bench: Bench, sizes: int) -> None:
+    """Two groups of limit 0, and a buffer that holds so often `SIZE` of deliveries."""
+    bench.buffer = PublishBuffer(4 * sizes * SIZE)
+    bench.attach(ns="slow", other="another")
+    for group in ("slow", "another"):
+        bench.limit_dispatch(group, 0)
+
+
+def greedy(bench: Bench, connections: int, entries: int, topic: str = TOPIC) -> list[Client]:
+    """Connections that each would have this number of entries held for a consumer."""
+    clients = []
+    for _ in range(connections):
+        clients.append(bench.client())
+        clients[-1].opens(peer.subscribe(topic))
+        clients[-1].is_sent(*[ENTRY] * entries)
+    return clients
+
+
+def test_consumers_of_a_group_leave_room_to_those_of_another(bench: Bench) -> None:
+    """Of a hundred connections of a slow group the most are closed; one of another group is not."""
+    slow_groups(bench, 64)
+
+    many = greedy(bench, 100, 11)
+    (other,) = greedy(bench, 1, 11, ELSEWHERE)
+
+    assert sum(client.session.consumers for client in many) == 3
+    assert (other.session.consumers, other.session.held_frames) == (1, 11)
+    assert bench.buffer.deliveries.held_bytes == (30 + 10) * SIZE, (
+        "the first of each is beside them"
+    )
+
+
+def test_the_entries_that_always_fit_take_no_room_of_others(bench: Bench) -> None:
+    """A hundred connections hold one each; another group's consumer has half of the room all the same."""
+    slow_groups(bench, 64)
+
+    many = greedy(bench, 100, 1)
+    (other,) = greedy(bench, 1, 33, ELSEWHERE)
+
+    assert sum(client.session.held_frames for client in many) == 100
+    assert (other.session.consumers, other.session.held_frames) == (1, 33)
+    assert bench.buffer.deliveries.held_bytes == 32 * SIZE
+
+
+def test_entries_count_where_their_consumer_waits(bench: Bench) -> None:
+    """A group that its consumers leave has its room back, though nothing of theirs has passed."""
+    slow_groups(bench, 64)
+    deliveries = bench.buffer.deliveries
+    (client,) = greedy(bench, 1, 11)
+    assert (deliveries.of("resource group slow"), len(deliveries.shares)) == (10 * SIZE, 1)
+
+    bench.attach(ns="another")
+
+    assert (deliveries.of("resource group another"), len(deliveries.shares)) == (10 * SIZE, 1)
+    bench.limit_dispatch("another", None)
+    assert client.client_got() == [ENTRY] * 11
+    assert deliveries.shares == frozenset()
+
+
+def test_a_large_entry_keeps_its_room_while_others_take_theirs(bench: Bench) -> None:
+    """Its share might not hold it any more when the rest of it comes."""
+    bench.buffer = PublishBuffer(12_000_000)
+    slow_groups_of = {"ns": "limited", "other": "another"}
+    bench.attach(**slow_groups_of)
+    for group in slow_groups_of.values():
+        bench.limit_dispatch(group, 50)
+    entry = peer.delivery(1, LARGE, b"y" * 600_000)
+    first, second = consuming(bench, "a"), consuming(bench, "b")
+    (other,) = greedy(bench, 1, 0, ELSEWHERE)
+    first.is_sent(entry)
+
+    second.is_sent_on(entry[:100_000])
+    assert other.is_sent(peer.delivery(1, LARGE, b"y" * 900_000)) == []
+    second.is_sent_on(entry[100_000:])
+
+    assert second.session.consumers == 1
+    assert second.session.held_bytes == len(entry) + HELD_FRAME_OVERHEAD
 
 
 def test_a_large_entry_has_its_room_before_all_of_it_has_come(bench: Bench) -> None:
@@ -359,7 +442,7 @@ def test_a_large_entry_has_its_room_before_all_of_it_has_come(bench: Bench) -> N
 
     first.session.receive_from_broker(entry[100_000:], bench.now_ns)
     assert first.client_got() == [entry]
-    assert bench.buffer.delivery_bytes == 0
+    assert bench.buffer.deliveries.held_bytes == 0
 
 
 def consuming(bench: Bench, subscription: str) -> Client:
