@@ -32,9 +32,9 @@ from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.stream import FrameVerdict
 
 ALWAYS_FITS: Final = 256 * 1024
-"""An entry of this size fits wherever its connection holds nothing else: as much as one read brings. It is
-in no share, and takes nothing of others. So beside the buffer all connections hold this much each at most;
-without it, a consumer of small entries could be closed at each of them while its share is full."""
+"""An entry of this size fits wherever its connection holds nothing else: as much as one read brings. It
+counts in no share, and takes nothing of others: beside the buffer, each connection holds so much at most.
+Without it, a consumer of small entries could be closed at each of them while its share is full."""
 
 _NEWS: Final = Entries(0, 0, 0, 0, 0)
 """The cost of a frame that is no entry."""

@@ -163,6 +163,7 @@ class Session:
             self._handshake.refuse_early,
             prompt_runs=delays,
             has_room=self._holding.has_room_for_unfinished,
+            keeps=self._holding.count_unfinished,
             largest=command_max,
             turn=turn,
         )
@@ -334,10 +335,7 @@ class Session:
             MalformedFrame: as ``receive_from_client``.
         """
         self._holding.now_ns = now_ns
-        try:
-            self._from_client.go_on()
-        finally:
-            self._holding.count_unfinished(self._from_client.kept_bytes)
+        self._from_client.go_on()
         self._settle_role()
 
     def serve_broker(self, now_ns: int) -> None:
@@ -410,10 +408,7 @@ class Session:
 
     def _resume(self) -> None:
         if self.paused and self._holding.may_resume():
-            try:
-                self._from_client.resume()
-            finally:
-                self._holding.count_unfinished(self._from_client.kept_bytes)
+            self._from_client.resume()
             self._settle_role()
 
     def _settle_role(self) -> None:

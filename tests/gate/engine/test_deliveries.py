@@ -331,7 +331,7 @@ def test_an_error_to_the_gates_own_request_is_for_no_client(bench: Bench) -> Non
 
 
 def test_entries_of_a_limit_have_a_bound_and_small_ones_fit_beside_it(bench: Bench) -> None:
-    """Half of a quarter of the buffer; an entry of a connection that holds nothing fits if it is small."""
+    """Half of a quarter of the buffer; a small entry fits where its connection holds nothing."""
     bench.buffer = PublishBuffer(4_000_000)
     bench.dispatch_limited(50)
     large, small = peer.delivery(1, LARGE, b"y" * 600_000), peer.delivery(1, LARGE)
@@ -411,9 +411,8 @@ def test_entries_count_where_their_consumer_waits(bench: Bench) -> None:
 def test_a_large_entry_keeps_its_room_while_others_take_theirs(bench: Bench) -> None:
     """Its share might not hold it any more when the rest of it comes."""
     bench.buffer = PublishBuffer(12_000_000)
-    slow_groups_of = {"ns": "limited", "other": "another"}
-    bench.attach(**slow_groups_of)
-    for group in slow_groups_of.values():
+    bench.attach(ns="limited", other="another")
+    for group in ("limited", "another"):
         bench.limit_dispatch(group, 50)
     entry = peer.delivery(1, LARGE, b"y" * 600_000)
     first, second = consuming(bench, "a"), consuming(bench, "b")

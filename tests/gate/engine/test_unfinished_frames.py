@@ -1,4 +1,4 @@
-"""Large frames that must arrive in full before they can be held: what they count, and for how long."""
+"""Large frames that must arrive in full before they can be decided: what they count, and for how long."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from tests.gate.server.test_proxy import until
 
 LARGE = peer.send(1, 1, content=b"z" * 1_000_000)
 SIZE = len(LARGE) + HELD_FRAME_OVERHEAD
+COMMAND = peer.producer(TOPIC, 9, 9, name="x" * 100_000)
+COMMAND_SIZE = len(COMMAND) + HELD_FRAME_OVERHEAD
+BEGUN = 20_000
+"""Bytes of a command that has begun: more than are kept without asking."""
 
 
 def held_back(bench: Bench) -> Client:
@@ -24,20 +28,54 @@ def held_back(bench: Bench) -> Client:
     return bench.producing()
 
 
-def test_what_has_arrived_of_a_frame_counts(bench: Bench) -> None:
-    """The size that its head claims takes no room: a client that sends little holds little."""
+def test_a_send_that_must_wait_has_its_room_from_its_head_on(bench: Bench) -> None:
+    """Else it would arrive and find none, and keep what it took from others while it waits."""
     client = held_back(bench)
 
     before = 0
     for arrived in (500, 100_000, 900_000):
         client.sends_on(LARGE[before:arrived])
         before = arrived
-        counted = arrived + HELD_FRAME_OVERHEAD
-        assert (client.session.held_bytes, bench.buffer.held_bytes) == (counted, counted)
+        assert (client.session.held_bytes, bench.buffer.held_bytes) == (SIZE, SIZE)
     assert client.session.held_frames == 0
     client.sends_on(LARGE[before:])
     assert (client.session.held_bytes, bench.buffer.held_bytes) == (SIZE, SIZE)
     assert client.session.held_frames == 1
+
+
+def test_large_sends_of_a_slow_group_stop_none_of_another(bench: Bench) -> None:
+    """However many connections have one: those without room in their share keep nothing."""
+    bench.buffer = PublishBuffer(8 * SIZE)
+    bench.attach(ns="slow", other="another")
+    for group in ("slow", "another"):
+        bench.limit(group, 0)
+    many = [bench.producing() for _ in range(20)]
+    other = bench.producing("persistent://tenant/other/topic")
+
+    for client in (*many, other):
+        for part in (LARGE[:100_000], LARGE[100_000:-1], LARGE[-1:]):
+            client.sends_on(part)
+
+    assert sum(client.session.held_frames for client in many) == 4
+    assert (other.session.held_frames, other.session.paused) == (1, False)
+    assert bench.buffer.held_bytes == 5 * SIZE
+
+
+def test_a_send_keeps_its_room_while_others_take_theirs(bench: Bench) -> None:
+    """Its share might not hold it any more when the rest of it comes."""
+    bench.buffer = PublishBuffer(5 * SIZE)
+    bench.attach(ns="slow", other="another")
+    for group in ("slow", "another"):
+        bench.limit(group, 0)
+    first, second = bench.producing(), bench.producing()
+    other = bench.producing("persistent://tenant/other/topic")
+    first.sends(LARGE)
+
+    second.sends_on(LARGE[:100_000])
+    other.sends(peer.send(1, 1, content=b"z" * 2_000_000))
+    second.sends_on(LARGE[100_000:])
+
+    assert [each.session.held_frames for each in (first, second, other)] == [1, 1, 1]
 
 
 def test_the_beginning_of_a_small_frame_counts_nothing(bench: Bench) -> None:
@@ -53,7 +91,7 @@ def test_the_beginning_of_a_small_frame_counts_nothing(bench: Bench) -> None:
 def test_a_frame_without_room_in_its_connection_is_read_when_others_have_gone(
     bench: Bench, begun: int
 ) -> None:
-    """Decoding stops in front of it, or within it; what comes behind it waits, too."""
+    """Decoding stops in front of it; what comes behind it waits, too."""
     bench.limited(1)
     client = bench.producing(held_bytes_max=SIZE)
     client.sends(peer.send(1, 0))
@@ -71,12 +109,12 @@ def test_a_frame_without_room_in_its_connection_is_read_when_others_have_gone(
 
 def test_unfinished_frames_leave_half_of_the_gates_room_to_others(bench: Bench) -> None:
     """Of those that do not fit into their half the oldest goes on, and the next one after it."""
-    bench.buffer = PublishBuffer(2 * SIZE)
+    bench.buffer = PublishBuffer(2 * COMMAND_SIZE)
     first, second, third = held_back(bench), bench.producing(), bench.producing()
     for client in (first, second, third):
-        client.sends_on(LARGE[:100_000])
+        client.sends_on(COMMAND[:BEGUN])
     for client in (first, second, third):
-        client.sends_on(LARGE[100_000:-1])
+        client.sends_on(COMMAND[BEGUN:-1])
 
     assert [each.session.paused for each in (first, second, third)] == [False, True, True]
     small = bench.producing()
@@ -90,11 +128,11 @@ def test_unfinished_frames_leave_half_of_the_gates_room_to_others(bench: Bench) 
 
 def test_a_connection_that_waits_is_told_when_it_is_the_oldest(bench: Bench) -> None:
     """Else it would stand still until it sends, and it is not read."""
-    bench.buffer = PublishBuffer(SIZE)
+    bench.buffer = PublishBuffer(COMMAND_SIZE)
     first, second = held_back(bench), bench.producing()
     for client in (first, second):
-        client.sends_on(LARGE[:100_000])
-        client.sends_on(LARGE[100_000:-1])
+        client.sends_on(COMMAND[:BEGUN])
+        client.sends_on(COMMAND[BEGUN:-1])
     bench.released.clear()
 
     first.session.close(bench.now_ns)
@@ -102,7 +140,21 @@ def test_a_connection_that_waits_is_told_when_it_is_the_oldest(bench: Bench) -> 
     assert bench.released == [second]
 
 
-def test_a_frame_that_is_complete_waits_for_what_whole_frames_take(bench: Bench) -> None:
+def test_a_connection_is_no_older_than_the_frame_that_it_sends(bench: Bench) -> None:
+    """One that sends large frames one behind the other would go on for ever, and nothing else."""
+    bench.buffer = PublishBuffer(COMMAND_SIZE)
+    busy, other = bench.client(), bench.client()
+    for client in (busy, other):
+        client.sends_on(COMMAND[:BEGUN])
+
+    busy.sends_on(COMMAND[BEGUN:] + COMMAND[:BEGUN])
+    other.sends_on(COMMAND[BEGUN:-1])
+    busy.sends_on(COMMAND[BEGUN:-1])
+
+    assert [each.session.paused for each in (busy, other)] == [True, False]
+
+
+def test_a_send_waits_in_front_of_what_whole_frames_take(bench: Bench) -> None:
     """A further turn of its connection counts no second pause, for nothing has become free."""
     bench.buffer = PublishBuffer(2 * SIZE - 1)
     holder, client = held_back(bench), bench.producing()
@@ -123,11 +175,9 @@ def test_a_connection_that_is_told_of_room_goes_on(bench: Bench) -> None:
     """An older frame that is unfinished, however large, is no reason to leave it: it is told once."""
     bench.buffer = PublishBuffer(2 * SIZE)
     older, client, holder = held_back(bench), bench.producing(), bench.producing()
-    for each in (older, client):
-        each.sends_on(LARGE[:100_000])
+    older.sends_on(COMMAND[:-1])
     holder.sends(LARGE)
-    client.sends_on(LARGE[100_000:])
-    older.sends_on(LARGE[100_000:-1])
+    client.sends_on(LARGE)
     bench.released.clear()
 
     holder.session.close(bench.now_ns)
@@ -149,13 +199,12 @@ def test_a_frame_that_passes_in_the_end_counts_no_longer(bench: Bench) -> None:
 
 def test_a_large_command_counts_until_it_is_read(bench: Bench) -> None:
     """It is kept whatever it is about."""
-    request = peer.producer(TOPIC, 9, 9, name="x" * 100_000)
     client = bench.client()
 
-    client.sends_on(request[:500])
+    client.sends_on(COMMAND[:500])
     assert client.session.held_bytes == 500 + HELD_FRAME_OVERHEAD
 
-    client.sends_on(request[500:])
+    client.sends_on(COMMAND[500:])
     assert client.session.held_bytes == 0
 
 
@@ -171,7 +220,7 @@ async def test_a_client_that_leaves_a_large_frame_unfinished_is_closed() -> None
     async with site() as here:
         client = await limited(here)
         client.writer.write(LARGE[:100_000])
-        await until(lambda: here.gate.figures().held_bytes == 100_000 + HELD_FRAME_OVERHEAD)
+        await until(lambda: here.gate.figures().held_bytes == SIZE)
 
         here.pass_time(60)
         assert here.closes == {}
@@ -187,11 +236,10 @@ async def test_a_client_that_completes_its_frames_has_the_time_for_each() -> Non
     async with site() as here:
         client = await limited(here)
         client.writer.write(LARGE[:100_000])
-        begun = 100_000 + HELD_FRAME_OVERHEAD
-        await until(lambda: here.gate.figures().held_bytes == begun)
+        await until(lambda: here.gate.figures().held_bytes == SIZE)
         for frames in range(1, 4):
             here.pass_time(50)
             client.writer.write(LARGE[100_000:] + LARGE[:100_000])
-            await until(lambda: here.gate.figures().held_bytes == frames * SIZE + begun)  # noqa: B023
+            await until(lambda: here.gate.figures().held_bytes == (frames + 1) * SIZE)  # noqa: B023
 
         assert here.closes == {}
