@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -442,6 +444,90 @@ def test_a_large_entry_has_its_room_before_all_of_it_has_come(bench: Bench) -> N
     first.session.receive_from_broker(entry[100_000:], bench.now_ns)
     assert first.client_got() == [entry]
     assert bench.buffer.deliveries.held_bytes == 0
+
+
+class Traffic:
+    """Consumers of three groups on random connections: entries, limits, moves and ends of them."""
+
+    SPACES = ("ns", "other", "third")
+
+    def __init__(self, bench: Bench, seed: int) -> None:
+        self._bench, self._dice = bench, random.Random(seed)
+        bench.buffer = PublishBuffer(4 * 40 * SIZE)
+        self._clients: list[Client] = []
+        #: By connection, what has not been sent yet of an entry.
+        self._rest: dict[Client, bytes] = {}
+        self._attach()
+
+    def step(self) -> None:
+        """Do one of these things."""
+        dice = self._dice.random()
+        if len(self._clients) < 12 or dice < 0.05:
+            self._begins()
+        elif dice < 0.85:
+            self._gets(self._dice.choice(self._clients))
+        elif dice < 0.9:
+            self._dice.choice(self._clients).sends_on(peer.command(20, (1, 1)))
+        elif dice < 0.95:
+            self._ends()
+        elif dice < 0.97:
+            self._attach()
+        else:
+            self._bench.wait(self._dice.choice((10, 2_000)))
+
+    def _begins(self) -> None:
+        space = self._dice.choice(self.SPACES)
+        self._clients.append(self._bench.client(held_bytes_max=20 * SIZE))
+        self._clients[-1].opens(peer.subscribe(f"persistent://tenant/{space}/topic"))
+
+    def _gets(self, client: Client) -> None:
+        rest = self._rest.pop(client, b"")
+        if not rest:
+            content = b"y" * self._dice.choice((0, 500, 5_000))
+            rest = peer.delivery(1, self._dice.choice((1, 30)), content)
+        part = self._dice.choice((40, len(rest) - 1, len(rest)))
+        client.is_sent_on(rest[:part])
+        self._rest[client] = rest[part:]
+
+    def _ends(self) -> None:
+        client = self._clients.pop(self._dice.randrange(len(self._clients)))
+        self._rest.pop(client, None)
+        client.session.close(self._bench.now_ns)
+
+    def _attach(self) -> None:
+        groups = {space: self._dice.choice(("fast", "slow", "shut")) for space in self.SPACES}
+        self._bench.attach(**groups)
+        for group, rate in (("fast", 50), ("slow", 2), ("shut", 0)):
+            self._bench.limit_dispatch(group, self._dice.choice((rate, rate, None)))
+
+    def check(self) -> None:
+        """The book of all connections is the sum of theirs, share by share."""
+        book: Counter[str] = Counter()
+        beside = 0
+        for client in self._clients:
+            deliveries = client.session._holding.deliveries
+            beside += 0 if deliveries._own is None else deliveries._own.taken
+            beside += 0 if deliveries._reserved_of else deliveries.reserved
+            book[deliveries._reserved_of] += deliveries.reserved if deliveries._reserved_of else 0
+            for consumer in client.session._participants.consumers.values():
+                book[consumer.buffer_share] += consumer.buffered_bytes
+        room = self._bench.buffer.deliveries
+        assert {share: room.of(share) for share in room.shares} == dict(+book)
+        held = sum(each.session._holding.deliveries.held_bytes for each in self._clients)
+        assert room.held_bytes + beside == held
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_books_of_deliveries_agree_whatever_happens(bench: Bench, seed: int) -> None:
+    """Entries come in parts and pass; consumers are closed and moved, and connections end."""
+    traffic = Traffic(bench, seed)
+
+    for _ in range(1_500):
+        traffic.step()
+        traffic.check()
+
+    assert bench.counters.dropped_frames
+    assert bench.counters.refusals[RefusalReason.HELD_DELIVERIES]
 
 
 def consuming(bench: Bench, subscription: str) -> Client:
