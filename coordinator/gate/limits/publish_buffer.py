@@ -125,11 +125,13 @@ class PublishBuffer:
     next. One that finds no room any more is the oldest still. So room for a few wakes a few, however many
     wait. A connection may ask by itself, too.
 
-    Unfinished frames, by what has arrived of them, may always be half as much as the buffer: a connection
+    *Unfinished frames* are those that must arrive in full before it is known whether they wait: large
+    commands, and SENDs with long metadata. (A SEND that is known to wait is counted as a whole frame while
+    it arrives.) By what has arrived of them they may always be half as much as the buffer: a connection
     that is not held back goes on while others fill it. They take nothing of the other half, however many
     there are. They hold nothing that could be released, so of those that do not fit the oldest goes on,
-    and the others wait for it: one of them always gets on, or its connection ends because the client does
-    not send the rest in time.
+    and the others wait for it: until it ends, or its connection does because the client does not send the
+    rest in time. One that has arrived, and waits for room in its share, keeps the others waiting, too.
 
     Args:
         bytes_max: the most bytes of whole frames, less what has arrived of unfinished ones when one is

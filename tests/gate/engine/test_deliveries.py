@@ -452,7 +452,7 @@ class Traffic:
     SPACES = ("ns", "other", "third")
 
     def __init__(self, bench: Bench, seed: int) -> None:
-        self._bench, self._dice = bench, random.Random(seed)
+        self._bench, self._dice, self._seed = bench, random.Random(seed), seed
         bench.buffer = PublishBuffer(4 * 40 * SIZE)
         self._clients: list[Client] = []
         #: By connection, what has not been sent yet of an entry.
@@ -512,9 +512,10 @@ class Traffic:
             for consumer in client.session._participants.consumers.values():
                 book[consumer.buffer_share] += consumer.buffered_bytes
         room = self._bench.buffer.deliveries
-        assert {share: room.of(share) for share in room.shares} == dict(+book)
+        of_shares = {share: room.of(share) for share in room.shares}
+        assert of_shares == dict(+book), f"seed {self._seed}"
         held = sum(each.session._holding.deliveries.held_bytes for each in self._clients)
-        assert room.held_bytes + beside == held
+        assert room.held_bytes + beside == held, f"seed {self._seed}"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -526,8 +527,8 @@ def test_the_books_of_deliveries_agree_whatever_happens(bench: Bench, seed: int)
         traffic.step()
         traffic.check()
 
-    assert bench.counters.dropped_frames
-    assert bench.counters.refusals[RefusalReason.HELD_DELIVERIES]
+    assert bench.counters.dropped_frames, f"seed {seed}"
+    assert bench.counters.refusals[RefusalReason.HELD_DELIVERIES], f"seed {seed}"
 
 
 def consuming(bench: Bench, subscription: str) -> Client:

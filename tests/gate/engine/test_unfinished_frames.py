@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from coordinator.core.model import Attachments, Rates
@@ -43,9 +45,23 @@ def test_a_send_that_must_wait_has_its_room_from_its_head_on(bench: Bench) -> No
     assert client.session.held_frames == 1
 
 
-def test_large_sends_of_a_slow_group_stop_none_of_another(bench: Bench) -> None:
+def with_metadata(size: int) -> bytes:
+    """A SEND with a property of this size."""
+    metadata = peer.message(
+        (1, "standalone-0-1"),
+        (2, 17),
+        (3, peer.PUBLISHED_MS),
+        (4, peer.message((1, "key"), (2, "v" * size))),
+    )
+    command = peer.message((1, 6), (6, peer.message((1, 1), (2, 1))))
+    return peer.frame(command, struct.pack(">I", len(metadata)) + metadata + b"x" * 100)
+
+
+@pytest.mark.parametrize("large", [LARGE, with_metadata(1_000_000)], ids=["content", "metadata"])
+def test_large_sends_of_a_slow_group_stop_none_of_another(bench: Bench, large: bytes) -> None:
     """However many connections have one: those without room in their share keep nothing."""
-    bench.buffer = PublishBuffer(8 * SIZE)
+    size = len(large) + HELD_FRAME_OVERHEAD
+    bench.buffer = PublishBuffer(8 * size)
     bench.attach(ns="slow", other="another")
     for group in ("slow", "another"):
         bench.limit(group, 0)
@@ -53,12 +69,12 @@ def test_large_sends_of_a_slow_group_stop_none_of_another(bench: Bench) -> None:
     other = bench.producing("persistent://tenant/other/topic")
 
     for client in (*many, other):
-        for part in (LARGE[:100_000], LARGE[100_000:-1], LARGE[-1:]):
+        for part in (large[:100_000], large[100_000:-1], large[-1:]):
             client.sends_on(part)
 
     assert sum(client.session.held_frames for client in many) == 4
     assert (other.session.held_frames, other.session.paused) == (1, False)
-    assert bench.buffer.held_bytes == 5 * SIZE
+    assert bench.buffer.held_bytes == 5 * size
 
 
 def test_a_send_keeps_its_room_while_others_take_theirs(bench: Bench) -> None:
