@@ -126,7 +126,7 @@ class PublishBuffer:
     wait. A connection may ask by itself, too.
 
     *Unfinished frames* are those that must arrive in full before it is known whether they wait: large
-    commands, and SENDs with long metadata. (A SEND that is known to wait is counted as a whole frame while
+    commands, and SENDs with long metadata. (A SEND that is known to wait counts as a whole frame while
     it arrives.) By what has arrived of them they may always be half as much as the buffer: a connection
     that is not held back goes on while others fill it. They take nothing of the other half, however many
     there are. They hold nothing that could be released, so of those that do not fit the oldest goes on,
