@@ -206,6 +206,11 @@ class Session:
         return self._from_client.stopped
 
     @property
+    def client_failed(self) -> bool:
+        """Whether a frame of the client was malformed; a frame of the broker may bring it to light."""
+        return self._from_client.failed
+
+    @property
     def client_waits(self) -> bool:
         """Whether bytes that the client sent wait for a further turn."""
         return self._from_client.waits

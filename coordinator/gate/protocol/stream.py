@@ -122,8 +122,8 @@ class FrameStream:
     __slots__ = (
         "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_keeps", "_kept_frames",
         "_largest", "_left", "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining",
-        "_run_handlers", "_scanning", "_turn", "_unread", "decided", "frame_max", "inserting_bytes",
-        "kept_bytes", "out", "stopped",
+        "_run_handlers", "_scanning", "_turn", "_unread", "decided", "failed", "frame_max",
+        "inserting_bytes", "kept_bytes", "out", "stopped",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -176,6 +176,8 @@ class FrameStream:
         #: The bytes to write, in order; the caller that writes them clears them.
         self.out: list[Buffer] = []
         self.stopped = False
+        #: Whether a frame made no sense: nothing behind it does.
+        self.failed = False
 
     def expect(
         self,
@@ -268,6 +270,7 @@ class FrameStream:
                 if self.kept_bytes != kept:
                     self._keeps(self.kept_bytes)
         except MalformedFrame:
+            self.failed = True
             self._unread.clear()
             raise
         finally:
