@@ -33,7 +33,7 @@ from coordinator.gate.protocol.stream import FrameVerdict
 
 ALWAYS_FITS: Final = 256 * 1024
 """An entry of this size fits wherever its connection holds nothing else: as much as one read brings. It
-counts in no share, and takes nothing of others: beside the buffer, each connection holds so much at most.
+counts in no share, and takes nothing of others: beside the buffer, each connection holds one at most.
 Without it, a consumer of small entries could be closed at each of them while its share is full."""
 
 _NEWS: Final = Entries(0, 0, 0, 0, 0)

@@ -19,7 +19,7 @@ be found (``runs``), one that passes as a whole is decided at once; all else is 
 Some frames must arrive in full, or nearly so, before they can be decided: a SEND that is held back, a
 command with long fields. Of such a frame more than `HEAD_FREE` bytes are kept only while there is room;
 without room the stream stops, in front of it or within it. `kept_bytes` is what has arrived of that
-frame, for the account of held memory: what it claims to be takes no room.
+frame, for the account of held memory (hold_buffer.py).
 
 Many small frames take long to decide, and one read may bring thousands; so does one large command. A
 stream decides a number of frames in a *turn*, and leaves the others until it is told to `go_on`: in
