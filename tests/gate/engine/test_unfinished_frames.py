@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from itertools import count
 
 import pytest
 
@@ -222,6 +224,87 @@ def test_a_large_command_counts_until_it_is_read(bench: Bench) -> None:
 
     client.sends_on(COMMAND[500:])
     assert client.session.held_bytes == 0
+
+
+class Publishers:
+    """Clients of two groups whose frames come in parts, while limits change and connections end."""
+
+    SPACES = ("ns", "other")
+
+    def __init__(self, bench: Bench, seed: int) -> None:
+        self._bench, self._dice = bench, random.Random(seed)
+        bench.buffer = PublishBuffer(400_000)
+        self._numbers = count()
+        #: By connection, the frames that it has begun, and what is left of the last one.
+        self.sent: dict[Client, list[bytes]] = {}
+        self._rest: dict[Client, bytes] = {}
+        self._change()
+
+    def step(self) -> None:
+        """Do one of these things."""
+        dice = self._dice.random()
+        if len(self.sent) < 12 or dice < 0.03:
+            topic = f"persistent://tenant/{self._dice.choice(self.SPACES)}/topic"
+            client = self._bench.producing(topic, held_bytes_max=100_000)
+            self.sent[client], self._rest[client] = [], b""
+        elif dice < 0.9:
+            self._sends(self._dice.choice(list(self.sent)))
+        elif dice < 0.93:
+            client = self._dice.choice(list(self.sent))
+            del self.sent[client], self._rest[client]
+            client.session.close(self._bench.now_ns)
+        elif dice < 0.96:
+            self._change()
+        else:
+            self._bench.wait(100)
+
+    def _sends(self, client: Client) -> None:
+        if client.session.paused:
+            return
+        rest = self._rest[client]
+        if not rest:
+            size = self._dice.choice((100, 20_000, 60_000))
+            rest = peer.send(1, next(self._numbers), content=b"z" * size)
+            self.sent[client].append(rest)
+        part = self._dice.choice((50, len(rest) // 2, len(rest)))
+        self._rest[client] = rest[part:]
+        client.sends_on(rest[:part])
+
+    def _change(self) -> None:
+        groups = {space: self._dice.choice(("fast", "shut")) for space in self.SPACES}
+        self._bench.attach(None, **groups)
+        self._bench.limit("fast", self._dice.choice((None, 100)))
+        self._bench.limit("shut", 0)
+
+    @property
+    def counted(self) -> int:
+        """The bytes that the connections count."""
+        return sum(client.session.held_bytes for client in self.sent)
+
+    def end(self) -> None:
+        """Let everything pass, and have the rest of each frame sent."""
+        for group in ("fast", "shut"):
+            self._bench.limit(group, None)
+        self._bench.wait(10)
+        for client, rest in self._rest.items():
+            client.sends_on(rest)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_frame_passes_in_the_end_and_the_books_agree(bench: Bench, seed: int) -> None:
+    """In whatever parts it comes, and whatever its connection waited for."""
+    publishers = Publishers(bench, seed)
+
+    for _ in range(1_500):
+        publishers.step()
+        assert bench.buffer.held_bytes == publishers.counted, f"seed {seed}"
+    publishers.end()
+
+    for client, frames in publishers.sent.items():
+        got = [frame for frame in client.broker_got() if peer.kind_of(frame) == 6]
+        assert (got, client.session.paused) == (frames, False), f"seed {seed}"
+    assert bench.counters.throttles[ThrottleReason.PUBLISH_BUFFER], f"seed {seed}"
+    assert bench.counters.throttles[ThrottleReason.HELD_BYTES], f"seed {seed}"
 
 
 async def limited(here: Site) -> Visit:
