@@ -244,9 +244,9 @@ class Config:
     publish_buffer_bytes_max: Annotated[int, between(6 * 1024 * 1024, 2**40)] = 512 * 1024 * 1024
     """the same for all connections together, as a sidecar's memory must not grow with the number of
     throttled clients. What waits for one limit, on however many connections, takes at most as much of it
-    as it leaves free: half of it alone, a third each of two. Beside it, what has arrived of large
-    messages that are not complete is at most half as much, or one such message that is larger; messages
-    to consumers are at most a quarter as much."""
+    as it leaves free: half of it alone, a third each of two. Messages to consumers have a quarter of that
+    beside it by the same rule, and 256 KiB of each connection. What has arrived of large commands
+    that are not complete is at most half as much, or one that is larger."""
     pending_publish_requests_max: Annotated[int, between(0, 1_000_000)] = 0
     """per client connection, publishes that wait for the broker's receipt; 0 leaves that to the broker's
     own maxPendingPublishRequestsPerConnection."""

@@ -27,7 +27,7 @@ from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD, Participant
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.limits.group import Group
-from coordinator.gate.limits.metering import instalment_of
+from coordinator.gate.limits.metering import MeteredLimiter, instalment_of
 from coordinator.gate.limits.service_order import ClientTurns
 from coordinator.gate.protocol.commands import PERMITS_MAX
 
@@ -97,8 +97,8 @@ class Consumer(Participant[DispatchLimiter]):
 
     __slots__ = (
         "_deliver", "_entry_bytes", "_entry_messages", "_expected", "_grant", "_paid", "_persistent",
-        "_promised", "_reach", "_slice", "allowed", "consumer_id", "held", "held_since_ns", "limited",
-        "permits", "shared", "subscription", "withheld",
+        "_promised", "_reach", "_slice", "allowed", "buffer_share", "buffered_bytes", "consumer_id",
+        "held", "held_since_ns", "limited", "permits", "shared", "subscription", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +135,9 @@ class Consumer(Participant[DispatchLimiter]):
         self._expected = 0
         #: In order of arrival.
         self.held: deque[HeldEntry] = deque()
+        #: The bytes of it that count in a share of the buffer for deliveries, and in which.
+        self.buffered_bytes = 0
+        self.buffer_share = ""
         #: Messages and bytes of the first held entry that are already paid for.
         self._paid = (0, 0)
         #: Messages and bytes expected of each promised entry.
@@ -184,6 +187,14 @@ class Consumer(Participant[DispatchLimiter]):
             if not limiter.has_credit(entries.messages, entries.size, now_ns):
                 return False
         return True
+
+    def waits_against(self, entries: Entries, now_ns: int) -> MeteredLimiter | None:
+        """Return the limiter that it waits for, or would wait for with these entries."""
+        if self.waits_for is not None:
+            return self.waits_for
+        cost = entries.messages, entries.size
+        lacking = (each for each in self.limiters if not each.has_credit(*cost, now_ns))
+        return next(lacking, next(iter(self.limiters), None))
 
     def hold(self, entry: HeldEntry) -> None:
         """Hold an entry behind those that are already held; its permits are used, its promise ends."""

@@ -8,9 +8,11 @@ published. So the limit is kept where entries pass:
   and its consumer holds nothing. Any other is held, and passes when it is paid for (consumer.py).
 * **Order within a consumer** is that of arrival. What tells the client about a consumer, that it is
   active or that its topic has ended, waits behind its entries.
-* **Held bytes are bounded** per connection and on all of them together. A consumer for whose entry there
-  is no room is closed at both ends, as a broker closes one when its topic moves: the broker keeps what
-  was not acknowledged, and the client subscribes again, with permits that come at the rate of the limit.
+* **Held bytes are bounded** per connection and, by the limit that is waited for, on all of them together
+  (publish_buffer.py), so that the consumers of one limit leave room to those of others. A consumer for
+  whose entry there is no room is closed at both ends, as a broker closes one when its topic moves: the
+  broker keeps what was not acknowledged, and the client subscribes again, with permits that come at the
+  rate of the limit.
 * **The entries of a consumer that ends** are dropped: the broker sends to another what no client
   acknowledges. They are dropped as well when the client asks for all that it has not acknowledged, since
   the broker then sends them again, and the permits used for them go back to the broker.
@@ -30,7 +32,9 @@ from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.stream import FrameVerdict
 
 ALWAYS_FITS: Final = 256 * 1024
-"""An entry of this size fits wherever its connection holds nothing else: as much as one read brings."""
+"""An entry of this size fits wherever its connection holds nothing else: as much as one read brings. It
+counts in no share, and takes nothing of others: beside the buffer, each connection holds one at most.
+Without it, a consumer of small entries could be closed at each of them while its share is full."""
 
 _NEWS: Final = Entries(0, 0, 0, 0, 0)
 """The cost of a frame that is no entry."""
@@ -42,7 +46,7 @@ class Deliveries:
     Args:
         queue: in which the consumers wait.
         counters: counts what happens on all connections.
-        buffer: the held bytes of all connections.
+        buffer: the held bytes of all connections, of which those of deliveries are used.
         bytes_max: the most held bytes; an entry fits when nothing else is held.
         answer: takes a frame for the client, to be sent between two others.
         passed: told of a consumer a held entry of which has passed, and of its messages and bytes.
@@ -66,7 +70,7 @@ class Deliveries:
     ) -> None:
         self._queue = queue
         self._counters = counters
-        self._buffer = buffer
+        self._room = buffer.deliveries
         self._bytes_max = bytes_max
         self._answer = answer
         self._passed = passed
@@ -75,8 +79,11 @@ class Deliveries:
         self._now_ns = now_ns
         #: Bytes of what is held, with what holding takes beside them.
         self.held_bytes = 0
-        #: How many of them are reserved for an entry that has not arrived in full.
+        #: How many of them are reserved for an entry that has not arrived in full, and in which share.
         self.reserved = 0
+        self._reserved_of = ""
+        #: The held entry that is in the room of the connection, and so in no share.
+        self._own: HeldEntry | None = None
         #: Consumers of which held entries have passed since this read began: they go out behind it.
         self._behind: set[Consumer] = set()
 
@@ -100,24 +107,39 @@ class Deliveries:
     ) -> FrameVerdict | int:
         """Hold a frame for a consumer; close the consumer if there is no room for it."""
         size = frame_end - start + HELD_FRAME_OVERHEAD
+        has_its_room = size == self.reserved
         self.reserve(0)
-        if not self._has_room(size):
+        is_own = not self.held_bytes and size <= ALWAYS_FITS
+        if not is_own and not has_its_room and not self._has_room(consumer, size, entries):
             self._close(consumer)
             return FrameVerdict.DISCARD
         if frame_end > len(data):
-            self.reserve(size)
+            self.reserve(size, "" if is_own else consumer.buffer_share)
             return frame_end
-        self._count(size)
         now_ns = self._now_ns()
-        consumer.hold(HeldEntry(data[start:frame_end], entries, permits, now_ns))
+        entry = HeldEntry(data[start:frame_end], entries, permits, now_ns)
+        self.held_bytes += size
+        if is_own:
+            self._own = entry
+        else:
+            self._count(consumer, size)
+        consumer.hold(entry)
         consumer.ask(self._queue, now_ns)
         return FrameVerdict.TAKEN
 
-    def reserve(self, size: int) -> None:
-        """Keep this much room for the entry that is arriving, and no other."""
-        if size != self.reserved:
-            self._count(size - self.reserved)
-            self.reserved = size
+    def reserve(self, size: int, share: str = "") -> None:
+        """Keep this much room for the entry that is arriving, and no other.
+
+        Args:
+            size: the bytes that it takes; 0 is none.
+            share: in which they count; none is in the room that each connection has.
+        """
+        self.held_bytes += size - self.reserved
+        if self._reserved_of:
+            self._room.count(self._reserved_of, -self.reserved)
+        if share:
+            self._room.count(share, size)
+        self.reserved, self._reserved_of = size, share
 
     def hold_news(
         self, consumer: Consumer, data: bytes, start: int, frame_end: int
@@ -129,7 +151,7 @@ class Deliveries:
 
     def pass_on(self, consumer: Consumer, entry: HeldEntry) -> None:
         """Send the client an entry that is paid for."""
-        self._count(-entry.taken)
+        self._end(consumer, entry)
         messages, size = entry.cost
         consumer.allowed = min(consumer.allowed + PER_MESSAGE * messages, ALLOWED_MAX)
         consumer.namespace.messages += messages
@@ -143,7 +165,7 @@ class Deliveries:
         """Drop what is held for a consumer; return the permits that the broker has used for it."""
         self._queue.withdraw(consumer, self._now_ns())
         for entry in consumer.held:
-            self._count(-entry.taken)
+            self._end(consumer, entry)
         self._counters.dropped_frames += len(consumer.held)
         return consumer.drop_held()
 
@@ -153,12 +175,31 @@ class Deliveries:
             consumer.withhold(self.drop(consumer))
             consumer.ask(self._queue, self._now_ns())
 
-    def _has_room(self, size: int) -> bool:
-        if not self.held_bytes:
-            return size <= ALWAYS_FITS or self._buffer.has_room_for_delivery(size)
-        fits_here = self.held_bytes + size <= self._bytes_max
-        return fits_here and self._buffer.has_room_for_delivery(size)
+    def count_by_limit(self, consumer: Consumer, entries: Entries = _NEWS) -> None:
+        """Count what is held for a consumer in the share of the limit that it waits for.
 
-    def _count(self, size: int) -> None:
-        self.held_bytes += size
-        self._buffer.count_delivery(size)
+        Args:
+            consumer: which waits, or would wait with these entries.
+            entries: that have come for it.
+        """
+        limiter = consumer.waits_against(entries, self._now_ns())
+        if limiter is None or limiter.buffer_share == consumer.buffer_share:
+            return
+        if self._room.move(consumer.buffer_share, limiter.buffer_share, consumer.buffered_bytes):
+            consumer.buffer_share = limiter.buffer_share
+
+    def _has_room(self, consumer: Consumer, size: int, entries: Entries) -> bool:
+        self.count_by_limit(consumer, entries)
+        fits_here = not self.held_bytes or self.held_bytes + size <= self._bytes_max
+        return fits_here and self._room.has_room(consumer.buffer_share, size)
+
+    def _count(self, consumer: Consumer, size: int) -> None:
+        consumer.buffered_bytes += size
+        self._room.count(consumer.buffer_share, size)
+
+    def _end(self, consumer: Consumer, entry: HeldEntry) -> None:
+        self.held_bytes -= entry.taken
+        if entry is self._own:
+            self._own = None
+        else:
+            self._count(consumer, -entry.taken)

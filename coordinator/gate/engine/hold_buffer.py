@@ -4,8 +4,9 @@
   producer is therefore the order of arrival.
 * **Held bytes are bounded** per connection and, by the limit that is waited for, on all of them together
   (publish_buffer.py), the memory that holding a frame takes beside its bytes included; and so are SENDs
-  without an answer. See ``throttle``. Of a large frame that must arrive in full before it can be held,
-  what has arrived counts. A frame that does not fit is not decoded, and the client is read no further
+  without an answer. See ``throttle``. A large SEND takes its room before the rest of it is read, as soon
+  as it is known to wait; of what else must arrive in full, a large command or very long metadata, what
+  has arrived counts. A frame that does not fit is not decoded, and the client is read no further
   until half of each exceeded bound is free. While the client owes the broker an answer to AUTH_CHALLENGE,
   twice as much is held, to get at the answer behind it.
 * **A topic may be closed to publishes** for a time (its backlog exceeds its quota): they are held, or
@@ -51,7 +52,7 @@ from coordinator.gate.protocol.own_frames import (
     send_error_frame,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
-from coordinator.gate.protocol.stream import FrameVerdict
+from coordinator.gate.protocol.stream import HEAD_FREE, FrameVerdict
 
 
 class HoldBuffer:
@@ -148,9 +149,12 @@ class HoldBuffer:
         )
         self.consumer_pace = ConsumerPace()
         self.throttle = Throttle(counters.throttles)
-        #: Bytes in the held queues of all producers, and of a frame that is waited for.
+        #: Bytes in the held queues of all producers, and of a frame that is arriving.
         self.held_bytes = 0
         self._unfinished_bytes = 0
+        #: How many of them are those of a SEND that is arriving, and in which share.
+        self._reserved = 0
+        self._reserved_of = ""
 
     def has_room_for_requests(self, frames: int) -> bool:
         """Return whether the broker may get this many more SENDs without an answer."""
@@ -171,19 +175,32 @@ class HoldBuffer:
         if refusal:
             self._refuse(producer, cost, refusal)
             return FrameVerdict.DISCARD
-        if frame_end > len(data):
+        has_arrived = frame_end <= len(data)
+        if not has_arrived and frame_end - start <= HEAD_FREE:
             return frame_end
         frame_size = frame_end - start + HELD_FRAME_OVERHEAD
         self._count_by_limit(producer, limiters, cost)
-        if not self._has_room(producer.buffer_share, frame_size):
+        if not self._reserved and not self._has_room(producer.buffer_share, frame_size):
             return FrameVerdict.STOP
+        if not has_arrived:
+            self._reserve(frame_size, producer.buffer_share)
+            return frame_end
         producer.hold(data[start:frame_end], cost, self.now_ns)
         self._count_held(producer.buffer_share, frame_size)
+        self._reserve(0)
         if producer.waits_for is None and producer not in self.overdue:
             self._queue.wait(producer, self.now_ns)
             if producer.held:
                 self.throttle.count(producer.reason)
         return FrameVerdict.TAKEN
+
+    def _reserve(self, size: int, share: str = "") -> None:
+        """Keep this much room of a share for the SEND that is arriving, and no other; 0 is for none."""
+        if self._reserved:
+            self._count_held(self._reserved_of, -self._reserved)
+        if size:
+            self._count_held(share, size)
+        self._reserved, self._reserved_of = size, share
 
     def _count_by_limit(
         self, producer: Producer, limiters: Sequence[PublishLimiter], cost: Cost
@@ -221,6 +238,8 @@ class HoldBuffer:
 
     def has_room_for_unfinished(self, size: int) -> bool:
         """Return whether this much of an unfinished frame may be kept; stop reading if not."""
+        if self._reserved:
+            return True
         size += HELD_FRAME_OVERHEAD
         held = self.held_bytes - self._unfinished_bytes
         if held and held + size > self._held_bytes_max:
@@ -233,8 +252,13 @@ class HoldBuffer:
         return True
 
     def count_unfinished(self, size: int) -> None:
-        """Count what has arrived of the awaited frame; 0 ends the count of the last one."""
-        taken = size + HELD_FRAME_OVERHEAD if size else 0
+        """Count what has arrived of the awaited frame; 0 ends the count of the last one.
+
+        A SEND that has its room counts with all that it will be, and not here.
+        """
+        if not size:
+            self._reserve(0)
+        taken = size + HELD_FRAME_OVERHEAD if size and not self._reserved else 0
         if taken != self._unfinished_bytes:
             self.held_bytes += taken - self._unfinished_bytes
             self._unfinished_bytes = taken
@@ -299,6 +323,8 @@ class HoldBuffer:
                 self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH, role)
             )
             consumer.ask(self._queue, self.now_ns)
+            if consumer.held:
+                self.deliveries.count_by_limit(consumer)
         for producer in self.participants.producers.values():
             groups = self.participants.groups_of(producer, self.now_ns)
             counter = self._groups.namespace(producer.topic, MonitoringClass.PUBLISH, role)

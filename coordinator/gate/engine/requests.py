@@ -189,12 +189,23 @@ class ClientRequests:
         producer = self._producers.get(command.producer_id)
         if producer is None:
             return self._drop_publish(command.producer_id)
+        size, sequence_id = frame_end - command_end, command.sequence_id
         published = self._read_published(data, start, command_end, frame_end, command.messages)
         if isinstance(published, int):
-            return published
-        size, sequence_id = frame_end - command_end, command.sequence_id
+            claimed = Cost(command.messages, size, sequence_id, command.is_chunk)
+            return self._hold_early(producer, data, start, frame_end, claimed) or published
         cost = Cost(published.messages, size, sequence_id, command.is_chunk)
         return self._admit(producer, producer.limiters, published, cost, data, start, frame_end)
+
+    def _hold_early(
+        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost
+    ) -> Decision | None:
+        """Hold a publish whose metadata has yet to arrive, if what its command says of it must wait."""
+        holding, limiters = self._holding, producer.limiters
+        must_wait = self._queue.first_against(limiters, cost.messages, cost.size, holding.now_ns)
+        if not producer.held and must_wait is None:
+            return None
+        return holding.hold(producer, limiters, data, start, frame_end, cost)
 
     def _read_published(
         self, data: bytes, start: int, command_end: int, frame_end: int, claimed: int

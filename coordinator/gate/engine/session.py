@@ -163,6 +163,7 @@ class Session:
             self._handshake.refuse_early,
             prompt_runs=delays,
             has_room=self._holding.has_room_for_unfinished,
+            keeps=self._holding.count_unfinished,
             largest=command_max,
             turn=turn,
         )
@@ -203,6 +204,11 @@ class Session:
     def paused(self) -> bool:
         """Whether reading from the client must stop, because the gate can hold no more."""
         return self._from_client.stopped
+
+    @property
+    def client_failed(self) -> bool:
+        """Whether a frame of the client was malformed; a frame of the broker may bring it to light."""
+        return self._from_client.failed
 
     @property
     def client_waits(self) -> bool:
@@ -334,10 +340,7 @@ class Session:
             MalformedFrame: as ``receive_from_client``.
         """
         self._holding.now_ns = now_ns
-        try:
-            self._from_client.go_on()
-        finally:
-            self._holding.count_unfinished(self._from_client.kept_bytes)
+        self._from_client.go_on()
         self._settle_role()
 
     def serve_broker(self, now_ns: int) -> None:
@@ -410,10 +413,7 @@ class Session:
 
     def _resume(self) -> None:
         if self.paused and self._holding.may_resume():
-            try:
-                self._from_client.resume()
-            finally:
-                self._holding.count_unfinished(self._from_client.kept_bytes)
+            self._from_client.resume()
             self._settle_role()
 
     def _settle_role(self) -> None:

@@ -11,6 +11,8 @@ broker store something: who names a topic in them need not be allowed to publish
 are known when a frame is held, a limit is the one that no client multiplies. Connections are free; roles
 and addresses are one in a cluster without authentication or behind a proxy, and hundreds in a group that
 has as many clients.
+
+Publishes and deliveries have a memory each, under the same rule (`SharedBytes`).
 """
 
 from __future__ import annotations
@@ -25,60 +27,111 @@ _NEVER: Final = 1 << 62
 """More than is ever free."""
 
 Owner = Callable[[], None]
-"""A connection, as the buffer sees it: called when there is room again."""
+"""A connection, as the buffer sees it: called when there is room again. It comes back later, and asks the
+buffer nothing within the call."""
 
 
-class _Share:
-    """The held frames that wait for one limit, and the connections that are not read because of them."""
+class SharedBytes:
+    """Bytes that shares hold in one memory, each no more than it leaves free.
 
-    __slots__ = ("held_bytes", "told", "waiting")
+    *Rule.* A share may hold one more frame if it holds no more with it than what is free then. One that
+    holds nothing may hold any frame that fits into what is free; any frame fits when nothing is held.
+
+    *Guarantee.* A share takes half of the memory at most, with any number of connections. Shares that
+    want more than there is come to equal parts while their limits let something pass: n of them hold
+    n/(n + 1) of it, and the rest is free. Where nothing passes, each keeps what it took when it came:
+    1/2, 1/4, 1/8 and so on. So n shares leave at least (1/2)^n to others, as long as that is more than a
+    frame: of 512 MiB, six leave 8 MiB. (A share that grew before others holds at most what is free and
+    what these hold.)
+
+    *Not guaranteed* is anything within a share: who waits for the same limit takes from the same part. A
+    client that waits for several limits takes from the part of each.
+
+    Args:
+        bytes_max: the bytes of the memory; None is no bound.
+    """
+
+    def __init__(self, bytes_max: int | None) -> None:
+        self._bytes_max = bytes_max
+        #: The bytes of each share that holds any.
+        self._held: dict[str, int] = {}
+        #: The bytes of all shares.
+        self.held_bytes = 0
+        #: Bytes that are not free, though no share holds them.
+        self.taken_beside = 0
+
+    @property
+    def free_bytes(self) -> int:
+        """The bytes that are free: below 0 if a frame is larger than the memory."""
+        if self._bytes_max is None:
+            return _NEVER
+        return self._bytes_max - self.taken_beside - self.held_bytes
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """The shares that hold something."""
+        return frozenset(self._held)
+
+    def of(self, share: str) -> int:
+        """Return the bytes that a share holds."""
+        return self._held.get(share, 0)
+
+    def has_room(self, share: str, size: int) -> bool:
+        """Return whether a share may hold one more frame."""
+        if self._bytes_max is None or not self.held_bytes:
+            return True
+        held, free = self._held.get(share, 0), self.free_bytes - size
+        return held + size <= free if held else free >= 0
+
+    def count(self, share: str, size: int) -> None:
+        """Count this many more bytes of a share, or fewer if negative."""
+        self.held_bytes += size
+        held = self._held.get(share, 0) + size
+        if held:
+            self._held[share] = held
+        else:
+            self._held.pop(share, None)
+
+    def move(self, share: str, to: str, size: int) -> bool:
+        """Count held bytes in another share, if that may hold them: they wait for another limit now."""
+        if size and self.of(to) + size > self.free_bytes:
+            return False
+        self.count(to, size)
+        self.count(share, -size)
+        return True
+
+
+class _Line:
+    """The connections that are not read because their share has no room: at least one."""
+
+    __slots__ = ("told", "waiting")
 
     def __init__(self) -> None:
-        self.held_bytes = 0
-        #: The connections that wait for room, the oldest first, and the size of the frame of each.
+        #: The oldest first, and the size of the frame of each.
         self.waiting: dict[Owner, int] = {}
         #: The oldest one, if it was told of room and has not come yet.
         self.told: Owner | None = None
-
-    def relief_bytes(self, size: int) -> int:
-        """Return what must be free for this frame: half of what the share may hold is free then."""
-        if not self.held_bytes:
-            return size
-        return max(3 * self.held_bytes, self.held_bytes + 2 * size)
 
 
 class PublishBuffer:
     """Bytes of publishes that all connections together hold.
 
-    *Rule.* A share may hold one more frame if it holds no more with it than what is free then. One that
-    holds nothing may hold any frame that fits into what is free; any frame fits when nothing is held.
-
-    *Guarantee.* A share takes half of the buffer at most, with any number of connections. Shares that
-    want more than there is come to equal parts while their limits let something pass: n of them hold
-    n/(n + 1) of the buffer, and the rest is free. Where nothing passes, each keeps what it took when it
-    came: 1/2, 1/4, 1/8 and so on. So n shares leave at least (1/2)^n of the buffer to others, as long as
-    that is more than a frame: of 512 MiB, six leave 8 MiB. (A share that grew before others holds at most
-    what is free and what these hold.)
-
-    *At the bound*, with less free than its frame takes, a connection is not read, whatever it holds.
-
-    *Not guaranteed* is anything within a share: who waits for the same limit takes from the same part,
-    and a client with many connections can have the others of its group wait for room. A client that may
-    publish to several groups takes from the part of each. Unfinished frames have no shares, and as many
-    as there may be halve what is free for whole ones.
+    *At the bound*, where its share may not hold its frame (`SharedBytes`), a connection is not read,
+    whatever it holds. So a client with many connections can have the others of its group wait for room.
+    Unfinished frames have no shares, and as many as there may be halve what is free for whole ones.
 
     *Who goes on.* The connections of a share wait in the order in which they came. There is room again
     when half of what the share may hold is free. Then the oldest one is told, and once it has come, the
     next. One that finds no room any more is the oldest still. So room for a few wakes a few, however many
     wait. A connection may ask by itself, too.
 
-    Unfinished frames, by what has arrived of them, may always be half as much as the buffer: a connection
+    *Unfinished frames* are those that must arrive in full before it is known whether they wait: large
+    commands, and SENDs with long metadata. (A SEND that is known to wait counts as a whole frame while
+    it arrives.) By what has arrived of them they may always be half as much as the buffer: a connection
     that is not held back goes on while others fill it. They take nothing of the other half, however many
     there are. They hold nothing that could be released, so of those that do not fit the oldest goes on,
-    and the others wait for it: one of them always gets on, or its connection ends because the client does
-    not send the rest in time.
-
-    Deliveries have an account of their own, of a quarter of the buffer: they take no room of publishes.
+    and the others wait for it: until it ends, or its connection does because the client does not send the
+    rest in time. One that has arrived, and waits for room in its share, keeps the others waiting, too.
 
     Args:
         bytes_max: the most bytes of whole frames, less what has arrived of unfinished ones when one is
@@ -88,25 +141,26 @@ class PublishBuffer:
 
     def __init__(self, bytes_max: int | None = None) -> None:
         self._bytes_max = bytes_max
-        #: Those that hold something, and those that wait.
-        self._shares: dict[str, _Share] = {}
+        self._whole = SharedBytes(bytes_max)
+        #: Deliveries that are held: they take no room of publishes.
+        self.deliveries = SharedBytes(None if bytes_max is None else bytes_max // 4)
+        #: By share, of those for which connections wait.
+        self._lines: dict[str, _Line] = {}
         #: The share in which each connection waits.
         self._share_of: dict[Owner, str] = {}
         #: No share without one that was told has relief while less than this is free.
         self._relief_bytes = _NEVER
         #: Connections that wait for room for an unfinished frame.
         self._waiting_begun: dict[Owner, None] = {}
-        #: Bytes of whole frames, and of what has arrived of the unfinished ones.
-        self._whole = self._begun = 0
-        #: What has arrived of each unfinished frame, the oldest first.
+        #: Bytes of what has arrived of the unfinished frames.
+        self._begun = 0
+        #: The same of each, the oldest first.
         self._unfinished: dict[Owner, int] = {}
-        #: Bytes of deliveries that are held.
-        self.delivery_bytes = 0
 
     @property
     def held_bytes(self) -> int:
         """The bytes held."""
-        return self._whole + self._begun
+        return self._whole.held_bytes + self._begun
 
     @property
     def waiting(self) -> int:
@@ -116,93 +170,73 @@ class PublishBuffer:
     @property
     def shares(self) -> int:
         """The number of shares that hold something, or for which connections wait."""
-        return len(self._shares)
+        return len(self._whole.shares | self._lines.keys())
 
     # Whole frames
 
     def has_room(self, share: str, size: int) -> bool:
         """Return whether a share may hold one more whole frame."""
-        if self._bytes_max is None or not self._whole:
-            return True
-        free = self._free_bytes(self._bytes_max) - size
-        of_share = self._shares.get(share)
-        held = 0 if of_share is None else of_share.held_bytes
-        return held + size <= free if held else free >= 0
+        return self._whole.has_room(share, size)
 
     def count(self, share: str, size: int) -> None:
         """Count this many more bytes of a share's whole frames, or fewer if negative."""
-        of_share = self._share(share)
-        of_share.held_bytes += size
-        self._whole += size
+        self._whole.count(share, size)
         if size <= 0:
-            self._look_again_at(of_share)
+            self._look_again_at(share)
             self._tell_relieved()
-            self._tidy(share)
 
     def move(self, share: str, to: str, size: int) -> bool:
         """Count held bytes in another share, if that may hold them: they wait for another limit now."""
-        if not size:
-            return True
-        of_other = self._shares.get(to)
-        held = 0 if of_other is None else of_other.held_bytes
-        if self._bytes_max is not None and held + size > self._free_bytes(self._bytes_max):
-            return False
-        self.count(to, size)
-        self.count(share, -size)
-        return True
+        is_moved = self._whole.move(share, to, size)
+        if is_moved and size:
+            self._look_again_at(share)
+            self._tell_relieved()
+        return is_moved
 
     def when_relieved(self, owner: Owner, share: str, size: int) -> None:
         """Tell this connection once, when a share has relief, for which it has a frame of this size."""
         self.forget(owner)
-        of_share = self._share(share)
-        of_share.waiting[owner] = size
+        self._lines.setdefault(share, _Line()).waiting[owner] = size
         self._share_of[owner] = share
-        self._look_again_at(of_share)
+        self._look_again_at(share)
 
-    def _share(self, name: str) -> _Share:
-        found = self._shares.get(name)
-        if found is None:
-            found = self._shares[name] = _Share()
-        return found
+    def _relief(self, share: str, size: int) -> int:
+        """Return what must be free for this frame: half of what the share may hold is free then."""
+        held = self._whole.of(share)
+        return max(3 * held, held + 2 * size) if held else size
 
-    def _free_bytes(self, bytes_max: int) -> int:
-        return bytes_max - self._whole - min(self._begun, bytes_max // 2)
-
-    def _has_relief(self, share: _Share, size: int) -> bool:
-        if self._bytes_max is None or not self._whole:
+    def _has_relief(self, share: str, size: int) -> bool:
+        if not self._whole.held_bytes:
             return True
-        return share.relief_bytes(size) <= self._free_bytes(self._bytes_max)
+        return self._relief(share, size) <= self._whole.free_bytes
 
-    def _look_again_at(self, share: _Share) -> None:
+    def _look_again_at(self, share: str) -> None:
         """Look at this share again when as much is free as its oldest connection waits for."""
-        if share.waiting and share.told is None:
-            oldest = next(iter(share.waiting.values()))
-            self._relief_bytes = min(self._relief_bytes, share.relief_bytes(oldest))
+        line = self._lines.get(share)
+        if line is not None and line.told is None:
+            oldest = next(iter(line.waiting.values()))
+            self._relief_bytes = min(self._relief_bytes, self._relief(share, oldest))
 
     def _tell_relieved(self) -> None:
         """Tell the oldest connection of each share that has relief, if that may be any."""
-        if self._relief_bytes == _NEVER or self._bytes_max is None:
+        if self._relief_bytes == _NEVER:
             return
-        if self._whole and self._free_bytes(self._bytes_max) < self._relief_bytes:
+        if self._whole.held_bytes and self._whole.free_bytes < self._relief_bytes:
             return
         self._relief_bytes = _NEVER
-        for share in tuple(self._shares.values()):
+        for share in tuple(self._lines):
             self._tell_next(share)
 
-    def _tell_next(self, share: _Share) -> None:
-        if not share.waiting or share.told is not None:
+    def _tell_next(self, share: str) -> None:
+        line = self._lines[share]
+        if line.told is not None:
             return
-        owner, size = next(iter(share.waiting.items()))
+        owner, size = next(iter(line.waiting.items()))
         if self._has_relief(share, size):
-            share.told = owner
+            line.told = owner
             owner()
         else:
             self._look_again_at(share)
-
-    def _tidy(self, name: str) -> None:
-        share = self._shares[name]
-        if not share.held_bytes and not share.waiting and share.told is None:
-            del self._shares[name]
 
     # Unfinished frames
 
@@ -215,6 +249,8 @@ class PublishBuffer:
     def count_unfinished(self, owner: Owner, size: int) -> None:
         """Count what has arrived of an unfinished frame; 0 ends its count."""
         self._begun += size - self._unfinished.get(owner, 0)
+        if self._bytes_max is not None:
+            self._whole.taken_beside = min(self._begun, self._bytes_max // 2)
         if size:
             self._unfinished[owner] = size
         else:
@@ -249,12 +285,12 @@ class PublishBuffer:
 
     def lets_go_on(self, owner: Owner) -> bool:
         """Return whether a connection that was stopped may be read again; if so, it waits no more."""
-        name = self._share_of.get(owner)
-        if name is not None:
-            share = self._shares[name]
-            may = self._has_relief(share, share.waiting[owner])
-            if not may and share.told is owner:
-                share.told = None
+        share = self._share_of.get(owner)
+        if share is not None:
+            line = self._lines[share]
+            may = self._has_relief(share, line.waiting[owner])
+            if not may and line.told is owner:
+                line.told = None
                 self._look_again_at(share)
         else:
             may = (
@@ -269,24 +305,14 @@ class PublishBuffer:
     def forget(self, owner: Owner) -> None:
         """Drop a connection: it goes on, is closed, or has to ask anew; the next one is told."""
         self._waiting_begun.pop(owner, None)
-        name = self._share_of.pop(owner, None)
-        if name is None:
+        share = self._share_of.pop(owner, None)
+        if share is None:
             return
-        share = self._shares[name]
-        del share.waiting[owner]
-        if share.told is owner:
-            share.told = None
-        self._tell_next(share)
-        self._tidy(name)
-
-    # Deliveries
-
-    def has_room_for_delivery(self, size: int) -> bool:
-        """Return whether this many more bytes of a delivery may be held; any fits if none is."""
-        if self._bytes_max is None or not self.delivery_bytes:
-            return True
-        return 4 * (self.delivery_bytes + size) <= self._bytes_max
-
-    def count_delivery(self, size: int) -> None:
-        """Count this many more bytes of deliveries, or fewer if negative."""
-        self.delivery_bytes += size
+        line = self._lines[share]
+        del line.waiting[owner]
+        if line.told is owner:
+            line.told = None
+        if line.waiting:
+            self._tell_next(share)
+        else:
+            del self._lines[share]

@@ -19,7 +19,7 @@ be found (``runs``), one that passes as a whole is decided at once; all else is 
 Some frames must arrive in full, or nearly so, before they can be decided: a SEND that is held back, a
 command with long fields. Of such a frame more than `HEAD_FREE` bytes are kept only while there is room;
 without room the stream stops, in front of it or within it. `kept_bytes` is what has arrived of that
-frame, for the account of held memory: what it claims to be takes no room.
+frame, for the account of held memory (hold_buffer.py).
 
 Many small frames take long to decide, and one read may bring thousands; so does one large command. A
 stream decides a number of frames in a *turn*, and leaves the others until it is told to `go_on`: in
@@ -114,18 +114,19 @@ class FrameStream:
         payload_type: the only type that may carry a payload here.
         prompt_runs: whether frames with delayed messages are decided one by one.
         has_room: asked before more than `HEAD_FREE` bytes of an unfinished frame are kept.
+        keeps: told of what is kept of such a frame when that changes; 0 when it is decided.
         largest: the size of the largest command, by type; without it, commands are as large as frames.
         turn: the decisions of a turn, each about a frame or a run.
     """
 
     __slots__ = (
-        "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_kept_frames", "_largest",
-        "_left", "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining", "_run_handlers",
-        "_scanning", "_turn", "_unread", "decided", "frame_max", "inserting_bytes", "kept_bytes", "out",
-        "stopped",
+        "_discarding", "_handlers", "_has_room", "_head", "_inserts", "_keeps", "_kept_frames",
+        "_largest", "_left", "_needed", "_otherwise", "_payload_type", "_prompt_runs", "_remaining",
+        "_run_handlers", "_scanning", "_turn", "_unread", "decided", "failed", "frame_max",
+        "inserting_bytes", "kept_bytes", "out", "stopped",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
         self,
         handlers: Mapping[int, Handler],
         payload_type: int,
@@ -134,12 +135,14 @@ class FrameStream:
         *,
         prompt_runs: bool = False,
         has_room: HasRoom = _always,
+        keeps: Callable[[int], object] = _always,
         largest: Callable[[int], int] | None = None,
         turn: int = ENDLESS,
     ) -> None:
         self._handlers = handlers
         self._largest = largest
         self._has_room = has_room
+        self._keeps = keeps
         self._otherwise = otherwise
         self._run_handlers = run_handlers or {}
         self._payload_type = payload_type
@@ -173,6 +176,8 @@ class FrameStream:
         #: The bytes to write, in order; the caller that writes them clears them.
         self.out: list[Buffer] = []
         self.stopped = False
+        #: Whether a frame made no sense: nothing behind it does.
+        self.failed = False
 
     def expect(
         self,
@@ -257,12 +262,15 @@ class FrameStream:
         self._left = self._turn
         try:
             while self._unread and self._left > 0 and not self.stopped:
-                data = self._unread.popleft()
+                data, kept = self._unread.popleft(), self.kept_bytes
                 if self._head:
                     data = self._complete_head(data)
                 if data:
                     self._scan(data)
+                if self.kept_bytes != kept:
+                    self._keeps(self.kept_bytes)
         except MalformedFrame:
+            self.failed = True
             self._unread.clear()
             raise
         finally:

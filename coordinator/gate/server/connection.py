@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         """Pass the client's bytes to the session, to be decided in this pass or a later one."""
         self.session.keep_from_client(data)
         if self._turns.serves_now(self, len(data)):
-            self._serve("client", self.session.serve_client)
+            self._serve(self.session.serve_client)
         else:
             self._steer_reading()
 
@@ -144,8 +144,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Close the broker's side, because the client is gone."""
         self._client = None
-        if not self._refused:
-            self._leave()
+        self._leave()
         if self._broker is None and not self._dialling:
             self._end()
 
@@ -171,7 +170,7 @@ class Connection(asyncio.Protocol):
         """Pass the broker's bytes to the session, to be decided in this pass or a later one."""
         self.session.keep_from_broker(data)
         if self._turns.serves_now(self, len(data)):
-            self._serve("broker", self.session.serve_broker)
+            self._serve(self.session.serve_broker)
         else:
             self._steer_reading()
 
@@ -211,9 +210,9 @@ class Connection(asyncio.Protocol):
         if session.paused:
             self.advance()
         elif session.client_waits and self._client is not None and not self._client.is_closing():
-            self._serve("client", session.serve_client)
+            self._serve(session.serve_client)
         if session.broker_waits and self._client_writable:
-            self._serve("broker", session.serve_broker)
+            self._serve(session.serve_broker)
 
     def flush(self) -> None:
         """Write the session's output, and read as much as it can take."""
@@ -238,7 +237,7 @@ class Connection(asyncio.Protocol):
     def advance(self) -> None:
         """Read the client again if nothing is against it any more."""
         if self._client is not None:
-            self._serve("client", self.session.advance)
+            self._serve(self.session.advance)
 
     def look_again(self) -> None:
         """Have a turn for a client that is not read: its allowance may have grown."""
@@ -246,7 +245,7 @@ class Connection(asyncio.Protocol):
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again, because attachments changed."""
-        self._serve("client", self.session.reattach)
+        self._serve(self.session.reattach)
 
     def drain(self) -> None:
         """End the connection as soon as every forwarded SEND was answered.
@@ -256,7 +255,7 @@ class Connection(asyncio.Protocol):
         the very receipts that the drain waited for.
         """
         self._draining = True
-        self._serve("client", self.session.drain)
+        self._serve(self.session.drain)
 
     def close(self) -> None:
         """Close the connection once the bytes under way were sent to the client."""
@@ -299,8 +298,8 @@ class Connection(asyncio.Protocol):
             self._host.ended(self)
             self.ended.set()
 
-    def _serve(self, side: str, step: Callable[[int], None]) -> None:
-        """Let the session decide bytes of this side, and write its output."""
+    def _serve(self, step: Callable[[int], None]) -> None:
+        """Let the session decide bytes that came, and write its output."""
         if self._left:
             return
         failed: MalformedFrame | None = None
@@ -310,7 +309,7 @@ class Connection(asyncio.Protocol):
             failed = error
         self._turns.spend(self, self.session.take_decided())
         if failed is not None:
-            self._fail(side, failed)
+            self._fail(failed)
         else:
             self.flush()
             self._host.handled()
@@ -324,12 +323,13 @@ class Connection(asyncio.Protocol):
         self._flush_planned = False
         self.advance()
 
-    def _fail(self, side: str, error: MalformedFrame) -> None:
+    def _fail(self, error: MalformedFrame) -> None:
+        side = "client" if self.session.client_failed else "broker"
         self._host.malformed(side, self.peer, error)
         if side == "client" and self._client is not None:
             self._refuse()
         else:
-            self._left = True
+            self._leave()
             self.close()
 
     def _refuse(self) -> None:
@@ -341,6 +341,8 @@ class Connection(asyncio.Protocol):
 
     def _leave(self) -> None:
         """Close the broker's side once it has taken the bytes under way; the client has no more."""
+        if self._left:
+            return
         self._left = True
         self._deadlines.forget(self)
         self._turns.leave(self)

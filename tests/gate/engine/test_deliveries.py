@@ -9,7 +9,6 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.metering import DEBT_NS
-from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.own_frames import NO_REQUEST
 from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
@@ -328,46 +327,6 @@ def test_an_error_to_the_gates_own_request_is_for_no_client(bench: Bench) -> Non
     assert client.is_sent(peer.error(OWN_REQUEST)) == []
     client.broker_got()
     client.opens(peer.subscribe(OTHER, 1, 7))
-
-
-def test_entries_of_all_connections_have_a_bound_and_small_ones_fit_beside_it(
-    bench: Bench,
-) -> None:
-    """A quarter of the buffer; an entry of a connection that holds nothing fits if it is small."""
-    bench.buffer = PublishBuffer(4_000_000)
-    bench.dispatch_limited(50)
-    large, small = peer.delivery(1, LARGE, b"y" * 600_000), peer.delivery(1, LARGE)
-    first, second, third = (consuming(bench, f"s{number}") for number in range(3))
-
-    assert first.is_sent(large) == third.is_sent(small) == []
-    assert second.is_sent(large) == [peer.close_consumer(1, NO_REQUEST)]
-    assert bench.buffer.delivery_bytes == first.session.held_bytes + third.session.held_bytes
-    assert bench.buffer.has_room("limit", 4_000_000), "publishes have their own room"
-
-
-def test_a_large_entry_has_its_room_before_all_of_it_has_come(bench: Bench) -> None:
-    """The room is free again when it turns out not to be needed."""
-    bench.buffer = PublishBuffer(4_000_000)
-    bench.dispatch_limited(50)
-    entry = peer.delivery(1, LARGE, b"y" * 600_000)
-    first, second = consuming(bench, "a"), consuming(bench, "b")
-
-    first.session.receive_from_broker(entry[:100_000], bench.now_ns)
-    assert first.session.held_bytes == len(entry) + HELD_FRAME_OVERHEAD
-    assert second.is_sent(entry) == [peer.close_consumer(1, NO_REQUEST)]
-    bench.limit_dispatch("limited", None)
-
-    first.session.receive_from_broker(entry[100_000:], bench.now_ns)
-    assert first.client_got() == [entry]
-    assert bench.buffer.delivery_bytes == 0
-
-
-def consuming(bench: Bench, subscription: str) -> Client:
-    """A client with a consumer of the topic."""
-    client = bench.client()
-    client.opens(peer.subscribe(TOPIC, 1, 1, subscription))
-    client.sends(peer.flow(1, 1_000))
-    return client
 
 
 def test_a_rate_of_nothing_lets_nothing_pass(bench: Bench) -> None:
