@@ -43,6 +43,12 @@ _WELL_S = 60.0
 _LOOK_EVERY_S = 3.0
 _SILENT_LOOKS = 10
 _CLOSES_WITHIN_S = 10.0
+_ENDS_WITHIN_S = 2.0
+"""A process that has closed its socket has this time to end by itself, so that its exit code is told."""
+
+_STDERR: Final = 2
+"""The library writes its errors to standard output, where a command may owe an answer to a machine."""
+
 _WAITING_BYTES_MAX = 16 * 1024 * 1024
 """Bytes for the process that wait to be read by it; more are refused."""
 
@@ -150,7 +156,7 @@ class ClientProcess:
         """Keep a process running until this is stopped."""
         clock = asyncio.get_running_loop().time
         pause_s = _FIRST_PAUSE_S
-        while True:
+        while not self._is_stopped:
             begun_s = clock()
             how = await self._one_process()
             if self._is_stopped:
@@ -171,11 +177,12 @@ class ClientProcess:
                 process = await asyncio.create_subprocess_exec(
                     *interpreter.command(*self._program),
                     stdin=its_end.fileno(),
+                    stdout=_STDERR,
                     env=interpreter.environment(),
                 )
             self.pid = process.pid
             try:
-                return await self._talk(process, end)
+                return await self._talk(process, end) or await _end_of(process)
             finally:
                 self.pid = None
                 with contextlib.suppress(ProcessLookupError):
@@ -183,6 +190,7 @@ class ClientProcess:
                 await process.wait()
 
     async def _talk(self, process: Process, end: socket.socket) -> str:
+        """Hear a process until it closes its socket; return why it has to be ended, if it has."""
         reader, writer = await asyncio.open_unix_connection(sock=end)
         watching = asyncio.create_task(self._watch(process))
         try:
@@ -191,15 +199,13 @@ class ClientProcess:
             while (frame := await receive(reader)) is not None:
                 self._was_heard = True
                 self._hear(frame)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSES_WITHIN_S):
-                    await process.wait()
-            return "said nothing any more" if watching.done() else _how(process.returncode)
+            return "said nothing any more" if watching.done() else ""
         except NotUnderstoodError as error:
             return f"is not understood: {error}"
         finally:
             watching.cancel()
             self._writer = None
+            self._states = self._none_connected("the client's process has closed its socket")
             writer.transport.abort()
             self._answer_none()
 
@@ -257,8 +263,7 @@ class ClientProcess:
             del self._owed[sent.number]
         self.sent += sent.is_taken
         self.unsent += not sent.is_taken
-        if owed.done is not None:
-            owed.done(sent.is_taken)
+        self._tell(owed, is_taken=sent.is_taken)
 
     def _answer_none(self) -> None:
         """Say of all publishes without an answer that no broker took them."""
@@ -269,13 +274,22 @@ class ClientProcess:
 
     def _answer_not_taken(self, owed: _Owed) -> None:
         self.unsent += owed.answers
+        for _ in range(owed.answers):
+            self._tell(owed, is_taken=False)
+
+    def _tell(self, owed: _Owed, *, is_taken: bool) -> None:
+        """Tell of one answer; a failure of who is told costs neither the process nor other answers."""
         if owed.done is not None:
-            for _ in range(owed.answers):
-                owed.done(False)
+            with self._supervisor.guard(self._name):
+                owed.done(is_taken)
 
 
-def _how(code: int | None) -> str:
-    """Say how a process ended."""
+async def _end_of(process: Process) -> str:
+    """Wait for the end of a process that has closed its socket; say how it ended."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ENDS_WITHIN_S):
+            await process.wait()
+    code = process.returncode
     if code is None:
         return "closed its socket"
     return (
