@@ -212,7 +212,7 @@ say(SendOutcome(1, True), SendOutcome(1, False))
 wait()
 """
 
-    def fail(_: bool) -> None:  # noqa: FBT001 - a callback's only argument
+    def fail(_: bool) -> None:
         raise ValueError("told")
 
     supervisor = TaskSupervisor()
@@ -254,7 +254,7 @@ async def test_what_its_library_writes_goes_where_the_log_goes(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Standard output may be an answer for a machine."""
-    async with client("print('a word'); say(TopicState(0, True, '')); wait()") as made:
+    async with client("print('a word', flush=True); say(TopicState(0, True, '')); wait()") as made:
         await eventually(lambda: made.connected()["one"])
     out, err = capfd.readouterr()
     assert ("a word" in out, "a word" in err) == (False, True)

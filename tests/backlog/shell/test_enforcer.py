@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.backlog.rules.guard import Enforcement, EnforcementAction
-from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType
+from coordinator.backlog.rules.model import BacklogQuota, Position, QuotaPolicy, QuotaType
 from coordinator.backlog.shell import enforcer
-from coordinator.ports import BrokerUnreachable, NotFound
+from coordinator.ports import BrokerUnreachable, NotFound, PortError, Refused
 from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 
 ENFORCED = {"shop/orders": Enforcement.ENFORCE}
@@ -177,6 +177,28 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
     assert not world.enforcement.guard.evictions.topics
     world.source.trouble.clear()
     await world.enforcement.look()
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
+
+
+@pytest.mark.parametrize("error", [Refused("a name"), BrokerUnreachable("timed out")])
+async def test_an_eviction_that_fails_half_way_is_counted_and_told(
+    error: PortError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is refused of one subscription, whose name its client chose, keeps no other from its turn."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.topic().acknowledged = {"a": 0, "b": 1, "c": 2}
+    expire_to = world.source.expire_to
+
+    async def all_but_b(topic: str, subscription: str, position: Position) -> None:
+        if subscription == "b":
+            raise error
+        await expire_to(topic, subscription, position)
+
+    monkeypatch.setattr(world.source, "expire_to", all_but_b)
+    await world.enforcement.look()
+    goes_on = isinstance(error, Refused)
+    assert world.topic().acknowledged == {"a": 11, "b": 1, "c": 11 if goes_on else 2}
+    assert f"failed: {error}" in world.enforcement.guard.actions[-1].outcome
     assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
 
 
