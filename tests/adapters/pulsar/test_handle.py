@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -258,3 +259,22 @@ async def test_what_its_library_writes_goes_where_the_log_goes(
         await eventually(lambda: made.connected()["one"])
     out, err = capfd.readouterr()
     assert ("a word" in out, "a word" in err) == (False, True)
+
+
+async def test_the_loop_has_its_turn_while_the_process_floods_it() -> None:
+    """Frames that are there already are read without waiting for anything."""
+    floods = """
+end.sendall(b"".join([encode(Received("p", 5, {}, b""))] * 2_000))
+wait()
+"""
+    turn, heard = 0, Counter[int]()
+
+    def count(_: Received) -> None:
+        heard[turn] += 1
+
+    async with client(floods, count) as made:
+        while made.received < 2_000:
+            await asyncio.sleep(0)
+            turn += 1
+    assert heard.total() == 2_000
+    assert max(heard.values()) <= handle._TURN

@@ -42,6 +42,9 @@ _LAST_PAUSE_S = 5.0
 _WELL_S = 60.0
 _LOOK_EVERY_S = 3.0
 _SILENT_LOOKS = 10
+_TURN: Final = 50
+"""Frames that are heard before the loop has its turn: a flood of reports is some 5 ms."""
+
 _CLOSES_WITHIN_S = 10.0
 _ENDS_WITHIN_S = 2.0
 """A process that has closed its socket has this time to end by itself, so that its exit code is told."""
@@ -196,9 +199,15 @@ class ClientProcess:
         try:
             writer.write(encode(self._settings))
             self._writer = writer
-            while (frame := await receive(reader)) is not None:
+            for number in itertools.count(1):
+                if (frame := await receive(reader)) is None:
+                    break
                 self._was_heard = True
                 self._hear(frame)
+                if (
+                    not number % _TURN
+                ):  # as long as frames are there, nothing else lets go of the loop
+                    await asyncio.sleep(0)
             return "said nothing any more" if watching.done() else ""
         except NotUnderstoodError as error:
             return f"is not understood: {error}"
