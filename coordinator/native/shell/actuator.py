@@ -369,7 +369,7 @@ class NativeActuator(WithoutGate):
             self._polling.settings_changed()
 
     def topic_limits_changed(self, limits: TopicLimits) -> None:
-        """Take all limits of topics, each of which was set: those of scalable ones only a gate can hold."""
+        """Take all limits of topics, once each is set; those of scalable ones only a gate can hold."""
         topics = (limit.topic for limit in limits.values())
         self._scalable = {str(topic) for topic in topics if topic.domain == SCALABLE}
         self._dispatching.knows_limits = True

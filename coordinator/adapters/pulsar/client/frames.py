@@ -18,7 +18,7 @@ _LENGTHS: Final = struct.Struct("!II")
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 """Longest frame that is read; more than a message may have (`outbox.WAITING_BYTES_MAX`)."""
 
-HEAD_BYTES_MAX: Final = 64 * 1024
+HEAD_BYTES_MAX: Final = 256 * 1024
 """Longest head: others choose names and properties, and a large JSON would hold up the coordinator."""
 
 
@@ -143,9 +143,8 @@ async def receive(reader: asyncio.StreamReader) -> Frame | None:
 def _decode(head: bytes, payload: bytes) -> Frame:
     try:
         name, *fields = json.loads(head)
-        json.dumps(
-            fields, ensure_ascii=False
-        ).encode()  # fails for half a character, which no log takes
+        # Fails for half a character, which no answer of the API could hold.
+        json.dumps(fields, ensure_ascii=False).encode()
         kind, types = _KINDS[name]
         understood = len(fields) == len(types) and all(map(_is_of, fields, types))
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -199,14 +199,12 @@ class ClientProcess:
         try:
             writer.write(encode(self._settings))
             self._writer = writer
-            for number in itertools.count(1):
-                if (frame := await receive(reader)) is None:
-                    break
+            heard = 0
+            while (frame := await receive(reader)) is not None:
                 self._was_heard = True
                 self._hear(frame)
-                if (
-                    not number % _TURN
-                ):  # as long as frames are there, nothing else lets go of the loop
+                heard += 1
+                if not heard % _TURN:  # what is there already is read without a pause
                     await asyncio.sleep(0)
             return "said nothing any more" if watching.done() else ""
         except NotUnderstoodError as error:

@@ -6,8 +6,8 @@ once for many. The loop writes to the socket, as fast as the coordinator reads.
 
 Of messages at most `WAITING_MAX`, of `WAITING_BYTES_MAX` bytes, wait. Then the oldest is dropped and
 counted, because the newest report of a broker replaces its earlier ones. So is one whose names and
-properties no head of a frame holds. Answers to publishes are never
-dropped: the library itself bounds how many are owed.
+properties no head of a frame holds. Answers to publishes are never dropped: the library itself bounds
+how many are owed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Outbox:
             self._tell()
 
     def put(self, message: Received) -> None:
-        """Add a message, and drop what exceeds the bounds, the oldest first; on any thread, never raises."""
+        """Add a message, and drop the oldest that exceed the bounds; on any thread, never raises."""
         frame = encode(message)
         fits = len(frame) - len(message.payload) <= HEAD_BYTES_MAX
         with self._lock:
