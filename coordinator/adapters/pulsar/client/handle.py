@@ -109,7 +109,7 @@ class ClientProcess:
         self._states = self._none_connected("")
         #: Whether the process has said anything since the last look.
         self._was_heard = False
-        self._is_stopped = False
+        self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
         self.sent = self.unsent = self.received = self.overflowed = self.ended = 0
@@ -120,7 +120,7 @@ class ClientProcess:
 
     async def stop(self) -> None:
         """Let published messages go out, then end; at most `_CLOSES_WITHIN_S`."""
-        self._is_stopped = True
+        self._stopped.set()
         if self._writer is not None:
             self._writer.write_eof()
             self._writer = None
@@ -159,10 +159,10 @@ class ClientProcess:
         """Keep a process running until this is stopped."""
         clock = asyncio.get_running_loop().time
         pause_s = _FIRST_PAUSE_S
-        while not self._is_stopped:
+        while not self._stopped.is_set():
             begun_s = clock()
             how = await self._one_process()
-            if self._is_stopped:
+            if self._stopped.is_set():
                 return
             self.ended += 1
             self._states = self._none_connected(f"the client's process {how}")
