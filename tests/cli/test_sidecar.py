@@ -52,10 +52,10 @@ def test_signals_while_it_starts(tmp_path: Path, number: str, exit_code: int) ->
     file = tmp_path / "sidecar.toml"
     os.mkfifo(file)
     with subprocess.Popen([*COMMAND, file], stderr=subprocess.PIPE, text=True) as process:
-        with file.open("w") as configuration:  # opens when the process reads it
+        # The file opens when the process reads it, and may be closed after that has ended.
+        with contextlib.suppress(BrokenPipeError), file.open("w") as configuration:
             process.send_signal(signal.Signals[number])
-            with contextlib.suppress(BrokenPipeError):
-                configuration.write("no configuration")
+            configuration.write("no configuration")
         _, told = process.communicate()
 
     assert process.returncode == exit_code
