@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import uvloop
 
 from coordinator.adapters.pulsar.client import handle
 from coordinator.adapters.pulsar.client.frames import ClientSettings, Received
@@ -278,3 +279,21 @@ wait()
             turn += 1
     assert heard.total() == 2_000
     assert max(heard.values()) <= handle._TURN
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_process_that_has_just_ended_is_not_written_to(stops: bool) -> None:
+    """A write to a socket that is closed raises on the sidecar's own loop."""
+    answers = list[bool]()
+
+    async def scenario() -> None:
+        async with client("say(TopicState(0, True, '')); wait()") as made:
+            await eventually(lambda: made.connected()["one"])
+            assert made._writer is not None
+            made._writer.transport.abort()
+            if not stops:
+                made.publish(b"report", {}, answers.append)
+                assert answers == [False] * 2
+                await eventually(lambda: made.ended == 1)
+
+    uvloop.run(scenario())

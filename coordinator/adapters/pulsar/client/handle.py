@@ -121,9 +121,9 @@ class ClientProcess:
     async def stop(self) -> None:
         """Let published messages go out, then end; at most `_CLOSES_WITHIN_S`."""
         self._stopped.set()
-        if self._writer is not None:
-            self._writer.write_eof()
-            self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None and not writer.is_closing():
+            writer.write_eof()
         elif self._task is not None:
             self._task.cancel()
         if self._task is not None:
@@ -136,7 +136,7 @@ class ClientProcess:
     ) -> None:
         """Send on every topic; returns at once, and is answered at once while no process listens."""
         owed, writer = _Owed(len(self._settings.topics), done), self._writer
-        if writer is None or writer.transport.get_write_buffer_size() > _WAITING_BYTES_MAX:
+        if writer is None or not _takes_more(writer):
             self._answer_not_taken(owed)
             return
         number = next(self._numbers)
@@ -289,6 +289,13 @@ class ClientProcess:
         if owed.done is not None:
             with self._supervisor.guard(self._name):
                 owed.done(is_taken)
+
+
+def _takes_more(writer: asyncio.StreamWriter) -> bool:
+    """Return whether a process may be written to: it may have just ended, or not read for long."""
+    return (
+        not writer.is_closing() and writer.transport.get_write_buffer_size() <= _WAITING_BYTES_MAX
+    )
 
 
 async def _end_of(process: Process) -> str:
