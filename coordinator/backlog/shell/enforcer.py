@@ -132,7 +132,7 @@ class BacklogEnforcement:
     ) -> list[str]:
         """Evict up to a position; say from which subscriptions and, last, why not from others.
 
-        What is refused of one keeps no other from its turn: clients choose names that brokers refuse.
+        One that is refused keeps no other from its turn: clients choose names that brokers refuse.
         """
         said: list[str] = []
         refusal = ""

@@ -184,7 +184,7 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
 async def test_an_eviction_that_fails_half_way_is_counted_and_told(
     error: PortError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is refused of one subscription, whose name its client chose, keeps no other from its turn."""
+    """A subscription that is refused, as its client chose the name, keeps no other from its turn."""
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     world.topic().acknowledged = {"a": 0, "b": 1, "c": 2}
     expire_to = world.source.expire_to
