@@ -31,6 +31,9 @@ TOPICS_MAX: Final = 1_000
 """Topics of one look, two seconds' worth of questions at the usual pace: blocked ones first, then the
 others by name. The rest is left to the broker's own check."""
 
+_NAMED: Final = 20
+"""Subscriptions that an outcome names; clients may make any number."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -147,6 +150,8 @@ class BacklogEnforcement:
         finally:
             if said and not action.dry_run:
                 self.guard.evicted(action, position)
+        if len(said) > _NAMED:
+            said[_NAMED:] = [f"{len(said) - _NAMED} more"]
         return [*said, refusal] if refusal else said
 
     async def _boundary(self, action: Action, storage: TopicStorage) -> Position | None:

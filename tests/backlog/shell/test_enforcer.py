@@ -202,6 +202,17 @@ async def test_an_eviction_that_fails_half_way_is_counted_and_told(
     assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
 
 
+async def test_an_outcome_names_few_of_many_subscriptions() -> None:
+    """It is kept and logged, and clients may make any number."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.topic().acknowledged = {f"s{number:03}": 0 for number in range(100)}
+    await world.enforcement.look()
+    assert set(world.topic().acknowledged.values()) == {11}
+    outcome = world.enforcement.guard.actions[-1].outcome
+    assert outcome.startswith("s000 to ")
+    assert outcome.endswith(", 80 more")
+
+
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
     """Deduplication has no consumer; the enforcer tells it and does not count it."""
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
