@@ -58,7 +58,7 @@ class BrokerReadiness:
             self._connection.request("GET", self._path, headers=self._headers)
             answer = self._connection.getresponse()
             answer.read(_BODY_MAX)
-            if not answer.isclosed():  # no broker says so much: the next question opens another
+            if not answer.isclosed():  # more than a broker says: the next question opens another
                 self._connection.close()
         except (OSError, HTTPException):
             self._connection.close()  # the next question opens another

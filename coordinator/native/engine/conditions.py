@@ -105,7 +105,7 @@ class Observed:
         return self.facts is not None and can_throttle(self.facts.version)
 
     def note_edited(self, name: str, now_ns: int) -> bool:
-        """Note what others have just changed, for as long as that is told; return whether it is news."""
+        """Note a change by others, for as long as it is told; return whether it is news."""
         self.edited = {each: at for each, at in self.edited.items() if now_ns - at < _EDIT_TOLD_NS}
         is_news = name not in self.edited
         self.edited[name] = now_ns
