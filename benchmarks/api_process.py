@@ -77,7 +77,7 @@ async def _serve(upstream: int, gate_child: Spawned) -> None:
         gate.listen(runner)
         runner.start(gate, MemoryEscrow(store))
         sidecar.membership.connect()
-        runner.spawn(sidecar.following.run())
+        runner.spawn(sidecar.following.run(runner.supervisor))
         async with serving(config, app) as api:
             await api.loaded.wait()
             while not runner.views.health().ready:  # noqa: ASYNC110 - no event says so

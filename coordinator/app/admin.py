@@ -57,7 +57,7 @@ def _backend(
     operations = ZooKeeperOperations(kept.session)
     record = None if parts.recorder is None else parts.recorder.operation_changed
     following = OperationTracker(parts.state, parts.clock, operations, record)
-    runner.keep("operations", following.run)
+    runner.spawn(following.run(runner.supervisor))
     return AdminBackend(
         store=kept.store,
         topic_limits=kept.topic_limits,

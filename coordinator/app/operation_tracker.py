@@ -30,6 +30,7 @@ from coordinator.insight.model.operations import (
 )
 from coordinator.insight.model.outside import OperationStore, RecordedOperation
 from coordinator.ports import Clock, NotFound, PortError
+from coordinator.runtime.supervision import TaskSupervisor
 
 MAX_FOLLOWED = 1_000
 _LOOK_S = 0.2
@@ -100,9 +101,15 @@ class OperationTracker:
                 found[number] = RecordedOperation(followed.operation, at_ms)
         return [found[number] for number in sorted(found, reverse=True)][:limit]
 
-    async def run(self) -> None:
-        """Follow for ever."""
-        await asyncio.gather(self._keep_looking(), self._keep_adopting())
+    async def run(self, supervisor: TaskSupervisor) -> None:
+        """Follow for ever.
+
+        Args:
+            supervisor: runs each loop, and counts its failures.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(supervisor.keep("operations", self._keep_looking))
+            tasks.create_task(supervisor.keep("adopted operations", self._keep_adopting))
 
     async def _keep_looking(self) -> None:
         while True:

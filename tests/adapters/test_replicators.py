@@ -121,6 +121,21 @@ async def test_few_topics_are_asked_for_at_a_time_and_each_has_its_turn(
     assert sorted(broker.asked) == sorted(names * 2)
 
 
+async def test_topics_that_a_broker_knows_nothing_of_take_no_turn_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients may choose names that it lists, and does not find."""
+    monkeypatch.setattr(replicators, "_TOPICS_MAX", 10)
+    broker = Broker()
+    names = [f"persistent://t/n/{number}" for number in range(20)]
+    broker.status = dict.fromkeys(names[:10], 404)
+    async with broker.counters() as counters:
+        for turn in range(4):
+            broker.backlogs = dict.fromkeys(names, turn)
+            await counters.read((), {"west"})
+    assert sorted(broker.asked) == sorted(names * 2)
+
+
 @pytest.mark.parametrize("status", [404, 307])
 async def test_a_topic_that_is_not_here_any_more_is_left_out(status: int) -> None:
     """It was when the metrics were written."""

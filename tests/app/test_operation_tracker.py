@@ -11,6 +11,8 @@ import pytest
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.insight.model.operations import Operation, OperationStage
+from coordinator.runtime import supervision
+from coordinator.runtime.supervision import TaskSupervisor
 from tests.adapters.recorder.world import Recording
 from tests.core.cluster import GROUP, Cluster
 from tests.memory.operations import MemoryOperations
@@ -179,7 +181,7 @@ async def test_nobody_looks_while_there_is_nothing_to_follow(
         await look()
 
     monkeypatch.setattr(following, "look", counting)
-    running = asyncio.create_task(following.run())
+    running = asyncio.create_task(following.run(TaskSupervisor()))
     for _ in range(100):
         await asyncio.sleep(0)
     assert looks == 0
@@ -196,5 +198,31 @@ async def test_nobody_looks_while_there_is_nothing_to_follow(
     for _ in range(100):
         await asyncio.sleep(0)
     assert (ended_after > 0, looks) == (True, 0)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_a_failure_of_one_loop_leaves_no_second_one_of_the_other(
+    sidecars: Sidecars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is run again by itself."""
+    monkeypatch.setattr("coordinator.app.operation_tracker._ADOPT_S", 0.0)
+    for pause in ("_FIRST_PAUSE_S", "_LAST_PAUSE_S"):
+        monkeypatch.setattr(supervision, pause, 0.0)
+
+    async def fail() -> None:
+        raise ValueError("a fault")
+
+    following, supervisor = sidecars.following["b1"], TaskSupervisor()
+    monkeypatch.setattr(following, "adopt", fail)
+    before = len(asyncio.all_tasks())
+    running = asyncio.create_task(following.run(supervisor))
+    async with asyncio.timeout(60):
+        while "adopted operations" not in supervisor.failures:
+            await asyncio.sleep(0)
+        tasks = len(asyncio.all_tasks())
+        while supervisor.failures["adopted operations"].count < 10:
+            await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == tasks == before + 3
     running.cancel()
     await asyncio.wait([running])

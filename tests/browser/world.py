@@ -228,7 +228,7 @@ class DashboardWorld:
         tasks = [
             asyncio.create_task(server.serve(sockets=[listening])),
             asyncio.create_task(self._play()),
-            asyncio.create_task(following.run()),
+            asyncio.create_task(following.run(self.runner.supervisor)),
         ]
         try:
             await eventually(lambda: server.started and self.runner.views.health().ready, "ready")

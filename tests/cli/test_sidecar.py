@@ -26,12 +26,18 @@ def toml(**keys: str) -> str:
 def test_an_address_of_the_api_that_is_in_use_is_a_mistake_in_the_configuration(
     tmp_path: Path,
 ) -> None:
-    """The last line names the key, the address and the reason, without a traceback."""
+    """The last line names the key, the address and the reason; nothing was connected before."""
     file = tmp_path / "sidecar.toml"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        file.write_text(toml(admin_listen=address))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        socket.create_server(("127.0.0.1", 0)) as zookeeper,
+    ):
+        address, servers = (f"127.0.0.1:{each.getsockname()[1]}" for each in (taken, zookeeper))
+        file.write_text(toml(admin_listen=address, zookeeper_servers=servers))
         done = subprocess.run([*COMMAND, file], check=False, capture_output=True, text=True)
+        zookeeper.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            zookeeper.accept()
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(
@@ -46,10 +52,10 @@ def test_signals_while_it_starts(tmp_path: Path, number: str, exit_code: int) ->
     file = tmp_path / "sidecar.toml"
     os.mkfifo(file)
     with subprocess.Popen([*COMMAND, file], stderr=subprocess.PIPE, text=True) as process:
-        with file.open("w") as configuration:  # opens when the process reads it
+        # The file opens when the process reads it, and may be closed after that has ended.
+        with contextlib.suppress(BrokenPipeError), file.open("w") as configuration:
             process.send_signal(signal.Signals[number])
-            with contextlib.suppress(BrokenPipeError):
-                configuration.write("no configuration")
+            configuration.write("no configuration")
         _, told = process.communicate()
 
     assert process.returncode == exit_code

@@ -37,7 +37,7 @@ from coordinator.adapters.broker.answers import (
 from coordinator.adapters.broker.evictions import evictions_in
 from coordinator.adapters.broker.paths import topic_path
 from coordinator.adapters.broker.summary import each_topic
-from coordinator.adapters.broker.web_service import REDIRECTS, bearer, said, shown
+from coordinator.adapters.broker.web_service import REDIRECTS, bearer, said, shown, whole_answer
 from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
     BacklogQuota,
@@ -203,13 +203,14 @@ class HttpBacklogSource:
             "GET", self._metrics_url, headers=self._headers, extensions=_TIMEOUT
         )
         try:
-            answer = await self._transport.handle_async_request(request)
-            answer.request = request
-            async with aclosing(answer):
-                if answer.status_code not in _SUCCESSES:
-                    await answer.aread()
-                    _checked(answer)
-                return await evictions_in(answer.aiter_bytes(_CHUNK))
+            async with whole_answer(f"GET {self._metrics_url}"):
+                answer = await self._transport.handle_async_request(request)
+                answer.request = request
+                async with aclosing(answer):
+                    if answer.status_code not in _SUCCESSES:
+                        await answer.aread()
+                        _checked(answer)
+                    return await evictions_in(answer.aiter_bytes(_CHUNK))
         except httpx.HTTPError as error:
             url, kind = self._metrics_url, type(error).__name__
             raise BrokerUnreachable(f"GET {url}: {kind} {error}") from error
@@ -253,13 +254,14 @@ class HttpBacklogSource:
             request = httpx.Request(
                 method, url, headers=self._headers, json=body, extensions=_TIMEOUT
             )
-            answer = await self._transport.handle_async_request(request)
-            answer.request = request
-            async with aclosing(answer):
-                if body_max is None or answer.status_code not in _SUCCESSES:
-                    await answer.aread()
-                else:
-                    await _read_up_to(answer, body_max)
+            async with whole_answer(f"{method} {shown(url)}"):
+                answer = await self._transport.handle_async_request(request)
+                answer.request = request
+                async with aclosing(answer):
+                    if body_max is None or answer.status_code not in _SUCCESSES:
+                        await answer.aread()
+                    else:
+                        await _read_up_to(answer, body_max)
         except httpx.HTTPError as error:
             text = f"{type(error).__name__} {error}"
             raise BrokerUnreachable(f"{method} {shown(url)}: {text}") from error

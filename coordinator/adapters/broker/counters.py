@@ -21,7 +21,7 @@ import httpx
 
 from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of, topic_in
 from coordinator.adapters.broker.replicators import Replicators
-from coordinator.adapters.broker.web_service import WebServiceClient
+from coordinator.adapters.broker.web_service import WebServiceClient, whole_answer
 from coordinator.native.engine.counting import CounterReading, TopicCount
 from coordinator.native.engine.owners import base_of, owner_of
 from coordinator.ports import BrokerUnreachable, Refused
@@ -106,7 +106,10 @@ class MetricsCounters(WebServiceClient):
         started_s: float | None = None
         tail = b""
         try:
-            async with self._client.stream("GET", "/metrics/", headers=self._headers) as answer:
+            async with (
+                whole_answer("GET /metrics/"),
+                self._client.stream("GET", "/metrics/", headers=self._headers) as answer,
+            ):
                 if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                     raise Refused(f"GET /metrics/ answered {answer.status_code}")
                 if answer.status_code != httpx.codes.OK:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 1.5
+_BODY_MAX = 64 * 1024
 
 
 class BrokerReadiness:
@@ -56,7 +57,9 @@ class BrokerReadiness:
         try:
             self._connection.request("GET", self._path, headers=self._headers)
             answer = self._connection.getresponse()
-            answer.read()
+            answer.read(_BODY_MAX)
+            if not answer.isclosed():  # more than a broker says: the next question opens another
+                self._connection.close()
         except (OSError, HTTPException):
             self._connection.close()  # the next question opens another
             return False

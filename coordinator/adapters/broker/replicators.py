@@ -85,7 +85,9 @@ class Replicators:
                     self._topics[name] = _Topic((), self._turn, self._counts_of(name))
                 elif isinstance(found, BaseException):
                     raise found
-                elif found is not None:
+                elif found is None:  # has had its turn like any other: clients choose names
+                    self._topics[name] = _Topic((), self._turn, ())
+                else:
                     self._topics[name] = _Topic(signs[name], self._turn, found)
             if all(isinstance(found, BrokerUnreachable) for found in answers):
                 break  # the others would wait in vain, too, and all other counters with them

@@ -35,7 +35,9 @@ def each_topic(text: str) -> Iterator[TopicSummary]:
         for (_, _, domain, topic), value in _walk(text, 0, ()):
             if domain == "persistent":
                 yield _summary(topic, value)
-    except (IndexError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
         raise ValueError(f"no statistics of topics: {type(error).__name__} {error}") from error
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
 import httpx
@@ -12,12 +14,32 @@ from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 5.0
 _SHOWN: Final = 200
+_WHOLE_WITHIN_S: Final = 60.0
+"""For a whole answer: httpx bounds the time of each of its pieces alone."""
 
 _LATER: Final = (408, 429)
 """The statuses that concern the moment, not the one thing that was asked for."""
 
 REDIRECTS: Final = (301, 302, 307, 308)
 """The statuses by which a broker names the one that is responsible."""
+
+
+@asynccontextmanager
+async def whole_answer(asked_for: str) -> AsyncIterator[None]:
+    """Bound the time in which an answer is read in this block.
+
+    Args:
+        asked_for: the request, for the error.
+
+    Raises:
+        BrokerUnreachable: a minute was not enough.
+    """
+    try:
+        async with asyncio.timeout(_WHOLE_WITHIN_S):
+            yield
+    except TimeoutError as error:
+        text = f"{asked_for}: no whole answer in {_WHOLE_WITHIN_S:g} s"
+        raise BrokerUnreachable(text) from error
 
 
 async def asked(
@@ -30,7 +52,8 @@ async def asked(
         NotFound: no request can have this path, as it is too long, so none can ask for what has it.
     """
     try:
-        return await client.request(method, path, json=body)
+        async with whole_answer(f"{method} {shown(path)}"):
+            return await client.request(method, path, json=body)
     except httpx.HTTPError as error:
         text = f"{type(error).__name__} {error}"
         raise BrokerUnreachable(f"{method} {shown(path)}: {text}") from error

@@ -189,6 +189,12 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, dualstack_ipv6=both)
 
 
+def try_address(config: Config) -> None:
+    """Raise ConfigError if the API could not listen at its address."""
+    with _listening(*split_address("admin_listen", config.admin_listen)):
+        pass
+
+
 @contextlib.asynccontextmanager
 async def serving(
     config: Config, build: Build, refused: Refused = lambda *_: None

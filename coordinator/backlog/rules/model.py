@@ -15,9 +15,11 @@ producers and brokers stamp them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 _INTERNAL_CURSORS: Final = ("pulsar.dedup", "__compaction")
@@ -174,6 +176,9 @@ class Ledger:
 class TopicStorage:
     """A topic's ledgers, in order, and its cursors.
 
+    Clients may make any number of subscriptions, and a topic that is kept for long has thousands of
+    ledgers. So a question about one cursor does not go over all ledgers.
+
     Args:
         ledgers: the last one is open.
         cursors: of all subscriptions.
@@ -183,6 +188,18 @@ class TopicStorage:
     ledgers: Sequence[Ledger]
     cursors: Sequence[Cursor]
     opened_ms: int | None = None
+    _numbers: Sequence[int] = field(init=False, repr=False, compare=False)
+    #: Entries and bytes of each ledger and all later ones; at the end, of none.
+    _entries_from: Sequence[int] = field(init=False, repr=False, compare=False)
+    _bytes_from: Sequence[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, values in (
+            ("_numbers", [ledger.number for ledger in self.ledgers]),
+            ("_entries_from", _sums_from([ledger.entries for ledger in self.ledgers])),
+            ("_bytes_from", _sums_from([ledger.size_bytes for ledger in self.ledgers])),
+        ):
+            object.__setattr__(self, name, values)
 
     def first_after(self, position: Position) -> Position | None:
         """Return the first entry behind a position; None when there is none."""
@@ -190,7 +207,9 @@ class TopicStorage:
 
     def entries_after(self, position: Position) -> int:
         """Return the number of entries behind a position."""
-        return sum(entries for _, _, entries in self._behind(position))
+        place, own = self._place(position)
+        before = 0 if own is None else min(position.entry + 1, own.entries)
+        return self._entries_from[place] - before
 
     def nth_after(self, position: Position, index: int) -> Position:
         """Return the entry behind a position with ``index`` others before it; raises IndexError."""
@@ -200,25 +219,29 @@ class TopicStorage:
             index -= entries
         raise IndexError(f"{index} entries too far behind {position}")
 
-    def _behind(self, position: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield each ledger with entries behind a position: its number, the first entry, their number."""
-        for ledger in self.ledgers:
-            if ledger.number < position.ledger:
-                continue
-            first = position.entry + 1 if ledger.number == position.ledger else 0
-            if first < ledger.entries:
-                yield ledger.number, first, ledger.entries - first
-
     def size_after(self, position: Position) -> int:
         """Return the bytes behind a position; its own ledger counts by its share of entries."""
-        size = 0
-        for ledger in self.ledgers:
-            if ledger.number > position.ledger:
-                size += ledger.size_bytes
-            elif ledger.number == position.ledger and ledger.entries:
-                left = max(0, ledger.entries - position.entry - 1)
-                size += ledger.size_bytes * left // ledger.entries
-        return size
+        place, own = self._place(position)
+        if own is None:
+            return self._bytes_from[place]
+        left = max(0, own.entries - position.entry - 1)
+        return self._bytes_from[place + 1] + own.size_bytes * left // max(1, own.entries)
+
+    def _place(self, position: Position) -> tuple[int, Ledger | None]:
+        """Return the index of the first ledger that is not before a position, and its own ledger."""
+        place = bisect_left(self._numbers, position.ledger)
+        is_own = place < len(self._numbers) and self._numbers[place] == position.ledger
+        return place, self.ledgers[place] if is_own else None
+
+    def _behind(self, position: Position) -> Iterator[tuple[int, int, int]]:
+        """Yield each ledger with entries behind a position: its number, the first entry, their number."""
+        place, own = self._place(position)
+        if own is not None and position.entry + 1 < own.entries:
+            yield own.number, position.entry + 1, own.entries - position.entry - 1
+        for index in range(place + (own is not None), len(self.ledgers)):
+            ledger = self.ledgers[index]
+            if ledger.entries:
+                yield ledger.number, 0, ledger.entries
 
     def leaving(self, size_bytes: int) -> Position | None:
         """Return the first position with at most this many bytes behind it; None without entries."""
@@ -247,6 +270,11 @@ class TopicStorage:
     def is_open(self, ledger: int) -> bool:
         """Return whether a ledger is the one that is written to."""
         return bool(self.ledgers) and self.ledgers[-1].number == ledger
+
+
+def _sums_from(values: Sequence[int]) -> list[int]:
+    """Return the sum of each value and all later ones; at the end, of none."""
+    return [*accumulate(reversed(values), initial=0)][::-1]
 
 
 def is_internal(subscription: str) -> bool:

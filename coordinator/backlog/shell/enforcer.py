@@ -25,11 +25,14 @@ from coordinator.backlog.rules.guard import (
 from coordinator.backlog.rules.model import Position, QuotaType, TopicStorage
 from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.shell.checker import BacklogWatch
-from coordinator.ports import PortError
+from coordinator.ports import PortError, Refused
 
 TOPICS_MAX: Final = 1_000
 """Topics of one look, two seconds' worth of questions at the usual pace: blocked ones first, then the
 others by name. The rest is left to the broker's own check."""
+
+_NAMED: Final = 20
+"""Subscriptions that an outcome names; clients may make any number."""
 
 _log = structlog.get_logger(__name__)
 
@@ -123,16 +126,33 @@ class BacklogEnforcement:
         """Evict, by the topic's present storage; return the outcome in words."""
         storage = await self._source.storage(action.topic)
         position = await self._boundary(action, storage)
-        said = []
-        if position is not None:
-            for subscription in behind(storage, position):
-                said.append(f"{subscription} to {position.ledger}:{position.entry}")
-                if not action.dry_run:
-                    await self._source.expire_to(action.topic, subscription, position)
-            if said and not action.dry_run:
-                self.guard.evicted(action, position)
+        said = [] if position is None else await self._evict_to(action, storage, position)
         words = ", ".join(said) or "nothing that a consumer could have acknowledged"
         return f"dry run: {words}" if action.dry_run else words
+
+    async def _evict_to(
+        self, action: Action, storage: TopicStorage, position: Position
+    ) -> list[str]:
+        """Evict up to a position; say from which subscriptions and, last, why not from others.
+
+        One that is refused keeps no other from its turn: clients choose names that brokers refuse.
+        """
+        said: list[str] = []
+        refusal = ""
+        try:
+            for subscription in behind(storage, position):
+                try:
+                    if not action.dry_run:
+                        await self._source.expire_to(action.topic, subscription, position)
+                    said.append(f"{subscription} to {position.ledger}:{position.entry}")
+                except Refused as error:
+                    refusal = refusal or f"failed: {error}"
+        finally:
+            if said and not action.dry_run:
+                self.guard.evicted(action, position)
+        if len(said) > _NAMED:
+            said[_NAMED:] = [f"{len(said) - _NAMED} more"]
+        return [*said, refusal] if refusal else said
 
     async def _boundary(self, action: Action, storage: TopicStorage) -> Position | None:
         """Return the position up to which to evict; None if there is no excess."""

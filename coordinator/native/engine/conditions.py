@@ -104,6 +104,13 @@ class Observed:
         """Whether the broker is known to go on replicating after a rate has held it back."""
         return self.facts is not None and can_throttle(self.facts.version)
 
+    def note_edited(self, name: str, now_ns: int) -> bool:
+        """Note a change by others, for as long as it is told; return whether it is news."""
+        self.edited = {each: at for each, at in self.edited.items() if now_ns - at < _EDIT_TOLD_NS}
+        is_news = name not in self.edited
+        self.edited[name] = now_ns
+        return is_news
+
 
 def conditions(seen: Observed, now_ns: int) -> Iterator[NativeCondition]:
     """Yield all conditions that hold, the worst first."""

@@ -75,6 +75,9 @@ class RatePolicy:
             return NO_RATE
         try:
             found = json.loads(body)
+            json.dumps(
+                found, allow_nan=False, ensure_ascii=False
+            ).encode()  # or no request holds it
             period_s = max(1, int(found.get(_PERIOD, 1)))
             rates = (int(found[self.messages]), int(found[self.bytes]))
             is_relative = bool(found.get(_RELATIVE))

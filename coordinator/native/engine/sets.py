@@ -3,7 +3,7 @@
 Pulsar gives a namespace one resource group; here it may count against its own, its tenant's and the
 cluster's. Namespaces that count against the same groups share a native group. A set of one has that
 group's own name, so that Pulsar's tools show the usual name; a larger one is named after all of
-them.
+them, or, where that is too long or could be read in two ways, by a digest.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ GroupSet = tuple[str, ...]
 
 
 def name_of(groups: GroupSet) -> str:
-    """Return the native group that stands for a set."""
-    if len(groups) == 1:
+    """Return the native group that stands for a set, and for no other one.
+
+    A name of a group may have the sign in it that joins names, and so may look like that of a set.
+    """
+    if len(groups) == 1 and not groups[0].startswith(ALL_OF):
         return groups[0]
     name = ALL_OF + "=".join(groups)
-    if len(name) <= _NAME_MAX:
+    if len(name) <= _NAME_MAX and not any("=" in group for group in groups):
         return name
-    return ALL_OF + sha256("=".join(groups).encode()).hexdigest()
+    return ALL_OF + sha256("/".join(groups).encode()).hexdigest()
 
 
 def sets_of_subscriptions(attachments: Attachments, cluster_group: str) -> Mapping[str, GroupSet]:

@@ -116,6 +116,12 @@ class _Row:
     #: When a sidecar first wrote zeros in the name of a dead broker; None if it is not dead.
     zeroed_ns: int | None = None
 
+    def forget(self, groups: Iterable[str]) -> None:
+        """Forget all that is known of these groups."""
+        for group in groups:
+            for known in (self.amounts, self.reported, self.entries, self.steered_ns):
+                known.pop(group, None)
+
     def is_steered(self, group: str, now_ns: int) -> bool:
         """Return whether a sidecar has just written its amounts of a group, and will again."""
         steered_ns = self.steered_ns.get(group)
@@ -199,8 +205,13 @@ class Table:
         return kept
 
     def set_groups(self, names: frozenset[str]) -> None:
-        """Take the names of all native groups; of others that reports name a bounded number is kept."""
+        """Take the names of all native groups; of others that reports name a bounded number is kept.
+
+        Those of them whose amounts are 0 are forgotten, as are groups that were deleted.
+        """
         self._groups = names
+        for row in self._rows.values():
+            row.forget([g for g, each in row.amounts.items() if g not in names and not any(each)])
         self._unknown = {
             (broker, group)
             for broker, row in self._rows.items()

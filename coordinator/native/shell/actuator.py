@@ -369,9 +369,10 @@ class NativeActuator(WithoutGate):
             self._polling.settings_changed()
 
     def topic_limits_changed(self, limits: TopicLimits) -> None:
-        """Take all limits of topics: those of scalable ones only a gate can hold."""
+        """Take all limits of topics, once each is set; those of scalable ones only a gate can hold."""
         topics = (limit.topic for limit in limits.values())
         self._scalable = {str(topic) for topic in topics if topic.domain == SCALABLE}
+        self._dispatching.knows_limits = True
 
     def set_topic_block(self, topic: str, block: object | None) -> None:
         """Do nothing: without a gate backlogs can be evicted, but publishes cannot be held."""

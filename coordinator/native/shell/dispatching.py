@@ -98,6 +98,8 @@ class Dispatching:
         self._detached = detached
         #: Those of them since the start that have not been looked at; None before they were listed.
         self._left: set[str] | None = None
+        #: Whether the limits of single topics were told; without them, too much would be given back.
+        self.knows_limits = False
         #: This sidecar's place among the members; None while it is no member.
         self.rank: int | None = None
         self._namespaces_ns = self._watched_ns = -_LOOKED_AT_AGAIN_NS
@@ -252,6 +254,8 @@ class Dispatching:
             for name, at_ns in self._refused_ns.items()
             if now_ns - at_ns < _LOOKED_AT_AGAIN_NS
         }
+        if not self.knows_limits:
+            return
         free = (attached | self._right_ns.keys()) - floors.keys() - self._free
         free -= self._refused_ns.keys()
         # Those that were limited first; at a start there may be many that never were.

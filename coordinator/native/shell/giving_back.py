@@ -14,7 +14,7 @@ from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
 from coordinator.native.engine.outside import EntryTopic, NativeAdmin, TopicPolicies
 from coordinator.native.engine.rate_policy import LEAST, NO_RATE
-from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
+from coordinator.native.engine.sets import name_of, sets_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell.kept_rates import (
     give_back,
@@ -102,13 +102,18 @@ class GivingBack:
             tenants = tuple(await self._admin.tenants())
         existing = [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
         sets = sets_of(self._attachments, existing, self._cluster_group)
-        for namespace, groups in sets.items():
-            if len(groups) > 1 and await self._is_attached(namespace, name_of(groups)):
-                await self._admin.attach(namespace, groups[0])
-                done.append(f"{namespace} attached to {groups[0]} alone")
-        for name in sorted({name_of(groups) for groups in sets.values() if len(groups) > 1}):
+        standing_for = {
+            namespace: (name, groups[0])
+            for namespace, groups in sets.items()
+            if (name := name_of(groups)) != groups[0]
+        }
+        for namespace, (name, narrowest) in standing_for.items():
+            if await self._is_attached(namespace, name):
+                await self._admin.attach(namespace, narrowest)
+                done.append(f"{namespace} attached to {narrowest} alone")
+        for name in sorted({name for name, _ in standing_for.values()}):
             self._rest.add(name)
-            if name.startswith(ALL_OF) and await self._admin.record(name) is not None:
+            if await self._admin.record(name) is not None:
                 await self._admin.remove_record(name)
                 done.append(f"{name} removed")
         return done

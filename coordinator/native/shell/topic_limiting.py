@@ -138,7 +138,7 @@ class TopicLimiting:
         if limited.is_right and limit != NO_RATE:
             if is_topic(topic) and await policies.partitions(topic) not in (0, limited.partitions):
                 return True  # another sidecar knows already that there are more, and this one will
-            self._seen.edited[topic] = self._clock.now_ns()
+            self._seen.note_edited(topic, self._clock.now_ns())
         if not self.book.is_turn(topic, self.rank, self._clock.now_ns()):
             return False
         if limit == NO_RATE:

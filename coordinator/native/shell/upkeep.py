@@ -342,6 +342,5 @@ class Upkeep:
         self._wrong_ns.pop(key, None)
 
     def _note_edited(self, name: str) -> None:
-        if name not in self._seen.edited:
+        if self._seen.note_edited(name, self._clock.now_ns()):
             log.warning("changed in Pulsar by others", name=name)
-        self._seen.edited[name] = self._clock.now_ns()

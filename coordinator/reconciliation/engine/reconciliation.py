@@ -124,6 +124,8 @@ class Reconciliation:
     _accounts: dict[Row, NamespaceAccount] = field(default_factory=dict)
     _gate: GateBook = field(default_factory=GateBook)
     _read_ns: int | None = None
+    #: The reading that last looked for idle accounts: each looks over all of them once at most.
+    _made_room: int = 0
     #: What escaped since the start, by row; further ones are `OTHERS`.
     _totals: dict[Row, Volume] = field(default_factory=dict)
     #: What of it was taken to be recorded.
@@ -272,7 +274,8 @@ class Reconciliation:
 
     def _open(self, row: Row, since_ns: int | None) -> NamespaceAccount | None:
         """Return a new account, or None if there is no room for it."""
-        if len(self._accounts) >= self.accounts_max:
+        if len(self._accounts) >= self.accounts_max and self._made_room < self.readings:
+            self._made_room = self.readings
             self._accounts = {
                 known: account
                 for known, account in self._accounts.items()

@@ -23,6 +23,10 @@ def test_summaries_are_walked_topic_by_topic_and_leave_out_what_is_not_stored() 
     [
         *("", "[", "[]", "{", '{"a"', '{"a": 1}', '{"a": {"b": {"c": {"d": 1'),
         pytest.param(f'{{"a": {{"b": {{"c": {{"d": {"[" * 100_000}', id="brackets"),
+        pytest.param(
+            '{"a": {"b": {"persistent": {"d": {"subscriptions": {}, "backlogSize": 1e999}}}}}',
+            id="infinite",
+        ),
     ],
 )
 def test_a_broken_summary_is_told(text: str) -> None:

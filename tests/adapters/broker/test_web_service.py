@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
 import httpx
 import pytest
 
+from coordinator.adapters.broker import web_service
+from coordinator.adapters.broker.backlog import HttpBacklogSource
+from coordinator.adapters.broker.counters import MetricsCounters
+from coordinator.adapters.broker.inventory import HttpInventory
 from coordinator.adapters.broker.web_service import accepted, asked
 from coordinator.ports import BrokerUnreachable, NotFound, Refused
+
+PATIENCE_S = 10.0
 
 LONG = f"/admin/v2/persistent/t/n/{'x' * 70_000}/stats"
 SHORTER = LONG[:9_000]
@@ -41,3 +50,52 @@ async def test_an_error_shows_the_start_of_a_long_path_alone() -> None:
             await asked(client, "GET", SHORTER, None)
     assert len(str(refused.value)) < 500
     assert len(str(unreachable.value)) < 500
+
+
+class Trickle(httpx.AsyncBaseTransport):
+    """A broker that begins each answer, and goes on with it for ever."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Begin one."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            while True:
+                yield b" "
+                await asyncio.sleep(0.001)
+
+        return httpx.Response(200, content=pieces(), request=request)
+
+
+async def ask_for_tenants() -> object:
+    """As all adapters that ask once."""
+    async with HttpInventory("http://b", transport=Trickle()) as inventory:
+        return await inventory.tenants()
+
+
+async def read_counters() -> object:
+    """Of all topics."""
+    async with MetricsCounters("http://b", transport=Trickle()) as counters:
+        return await counters.read()
+
+
+async def read_summaries() -> object:
+    """Of all backlogs."""
+    async with HttpBacklogSource("http://b", transport=Trickle()) as source:
+        return await source.summaries()
+
+
+async def read_evictions() -> object:
+    """From the broker's metrics."""
+    async with HttpBacklogSource("http://b", transport=Trickle()) as source:
+        return await source.evictions()
+
+
+@pytest.mark.parametrize("ask", [ask_for_tenants, read_counters, read_summaries, read_evictions])
+async def test_an_answer_without_an_end_is_given_up(
+    ask: Callable[[], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its pieces comes in time, and nothing else would ever tell."""
+    monkeypatch.setattr(web_service, "_WHOLE_WITHIN_S", 0.05)
+    with pytest.raises(BrokerUnreachable, match=r"no whole answer in 0.05 s"):
+        async with asyncio.timeout(PATIENCE_S):
+            await ask()

@@ -8,6 +8,7 @@ import pulsar
 import pytest
 
 from coordinator.adapters.pulsar.client.frames import (
+    HEAD_BYTES_MAX,
     ClientSettings,
     NotUnderstoodError,
     Overflowed,
@@ -70,6 +71,17 @@ async def test_the_newest_of_too_large_messages_arrive_and_the_others_are_counte
         got = [await coordinator.next() for _ in range(4)]
     assert [type(frame) for frame in got] == [Received, Received, Received, Overflowed]
     assert got[-1] == Overflowed(2)
+
+
+async def test_a_message_whose_properties_no_head_holds_is_counted_and_costs_no_other() -> None:
+    """Any producer can send them, by the megabyte."""
+    library = Library()
+    async with client_of(library) as (coordinator, _):
+        await connected(coordinator)
+        library.hear(None, Message(b"1", key=b"k" * HEAD_BYTES_MAX))
+        library.hear(None, Message(b"2"))
+        got = [await coordinator.next() for _ in range(2)]
+    assert got == [Received("p", 0, {"key": ""}, b"2"), Overflowed(1)]
 
 
 async def test_a_publish_is_answered_for_each_topic() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.adapters.pulsar.client.frames import (
     FRAME_BYTES_MAX,
+    HEAD_BYTES_MAX,
     ClientSettings,
     Frame,
     NotUnderstoodError,
@@ -63,11 +64,11 @@ async def test_a_frame_that_is_cut_off_is_the_end_of_the_stream() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        struct.pack("!II", FRAME_BYTES_MAX, 1),
+        struct.pack("!II", HEAD_BYTES_MAX + 1, 1),
         struct.pack("!II", 1, FRAME_BYTES_MAX),
         struct.pack("!II", 0, 0),
         struct.pack("!II", 1, 0) + b"\xff",
-        struct.pack("!II", 200_000, 0) + b"[" * 200_000,
+        struct.pack("!II", 60_000, 0) + b"[" * 60_000,
         framed([]),
         framed({"SendOutcome": 1}),
         framed([["SendOutcome"], 1, True]),
@@ -76,6 +77,8 @@ async def test_a_frame_that_is_cut_off_is_the_end_of_the_stream() -> None:
         framed(["SendOutcome", 1, True, True]),
         framed(["SendOutcome", "1", True]),
         framed(["TopicState", 0, "yes", ""]),
+        framed(["TopicState", 0, False, "\ud800"]),
+        framed(["Received", "p", 1, {"\udfff": ""}], b"x"),
         framed(["Received", "p", 1, {"key": 1}], b"x"),
         framed(["ClientSettings", "u", [1], None, None, None, "none"]),
     ],

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
+import uvloop
 
 from coordinator.adapters.pulsar.client import handle
 from coordinator.adapters.pulsar.client.frames import ClientSettings, Received
@@ -167,3 +170,130 @@ async def test_a_stop_before_the_start_has_come_far_leaves_nothing() -> None:
     await asyncio.sleep(0)
     await made.stop()
     assert made.pid is None
+
+
+CLOSES: Final = """
+say(TopicState(0, True, ""))
+while b"report" not in end.recv(65536):
+    pass
+end.close()
+signal.pause()
+"""
+"""Ends its work at the first report, and not itself."""
+
+
+async def test_a_process_that_closes_its_socket_is_believed_nothing_though_it_lives() -> None:
+    """At once its topics are not connected, and what was published is answered."""
+    answers = list[bool]()
+    async with client(CLOSES) as made:
+        await eventually(lambda: made.connected()["one"])
+        made.publish(b"report", {}, answers.append)
+        await eventually(lambda: bool(answers))
+        assert (answers, made.connected()["one"], made.ended) == ([False] * 2, False, 0)
+        made.publish(b"report", {}, answers.append)
+        assert answers == [False] * 4
+
+
+async def test_a_process_that_closes_its_socket_and_does_not_end_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a moment, in which it might have ended with a code to tell."""
+    monkeypatch.setattr(handle, "_ENDS_WITHIN_S", 0.01)
+    async with client("end.close(); signal.pause()") as made:
+        await eventually(lambda: made.ended >= 1)
+        await eventually(lambda: "closed its socket" in made.reason)
+
+
+async def test_a_failure_of_who_is_told_of_an_answer_costs_no_other_answer() -> None:
+    """It is counted, and the process goes on."""
+    answers = """
+say(TopicState(0, True, ""))
+while b"report" not in end.recv(65536):
+    pass
+say(SendOutcome(1, True), SendOutcome(1, False))
+wait()
+"""
+
+    def fail(_: bool) -> None:
+        raise ValueError("told")
+
+    supervisor = TaskSupervisor()
+    made = ClientProcess(
+        "client", SETTINGS, lambda _: None, supervisor, ("-c", BEGINNING + answers)
+    )
+    await made.start()
+    try:
+        await eventually(lambda: made.connected()["one"])
+        made.publish(b"report", {}, fail)
+        await eventually(lambda: supervisor.failures.get("client") is not None)
+        await eventually(lambda: (made.sent, made.unsent) == (1, 1))
+        assert supervisor.failures["client"].count == 2
+        assert made.ended == 0
+    finally:
+        await made.stop()
+
+
+async def test_a_failure_after_the_stop_starts_no_other_process(tmp_path: Path) -> None:
+    """It would not hear that it is to end."""
+    started = tmp_path / "started"
+    says_farewell = f"""
+with open({str(started)!r}, "a") as file:
+    file.write("started ")
+say(TopicState(0, True, ""))
+wait()
+say(Received("p", 0, {{}}, b"farewell"))
+"""
+
+    def fail(_: Received) -> None:
+        raise ValueError("a fault")
+
+    async with client(says_farewell, fail) as made:
+        await eventually(lambda: made.connected()["one"])
+    assert started.read_text() == "started "
+
+
+async def test_what_its_library_writes_goes_where_the_log_goes(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Standard output may be an answer for a machine."""
+    async with client("print('a word', flush=True); say(TopicState(0, True, '')); wait()") as made:
+        await eventually(lambda: made.connected()["one"])
+    out, err = capfd.readouterr()
+    assert ("a word" in out, "a word" in err) == (False, True)
+
+
+async def test_the_loop_has_its_turn_while_the_process_floods_it() -> None:
+    """Frames that are there already are read without waiting for anything."""
+    floods = """
+end.sendall(b"".join([encode(Received("p", 5, {}, b""))] * 2_000))
+wait()
+"""
+    turn, heard = 0, Counter[int]()
+
+    def count(_: Received) -> None:
+        heard[turn] += 1
+
+    async with client(floods, count) as made:
+        while made.received < 2_000:
+            await asyncio.sleep(0)
+            turn += 1
+    assert heard.total() == 2_000
+    assert max(heard.values()) <= handle._TURN
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_process_that_has_just_ended_is_not_written_to(stops: bool) -> None:
+    """A write to a socket that is closed raises on the sidecar's own loop."""
+    answers = list[bool]()
+
+    async def scenario() -> None:
+        async with client("say(TopicState(0, True, '')); wait()") as made:
+            await eventually(lambda: made.connected()["one"])
+            assert made._writer is not None
+            made._writer.transport.abort()
+            if not stops:
+                made.publish(b"report", {}, answers.append)
+                assert answers == [False] * 2
+                await eventually(lambda: made.ended == 1)
+
+    uvloop.run(scenario())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.backlog.rules.guard import Enforcement, EnforcementAction
-from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType
+from coordinator.backlog.rules.model import BacklogQuota, Position, QuotaPolicy, QuotaType
 from coordinator.backlog.shell import enforcer
-from coordinator.ports import BrokerUnreachable, NotFound
+from coordinator.ports import BrokerUnreachable, NotFound, PortError, Refused
 from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 
 ENFORCED = {"shop/orders": Enforcement.ENFORCE}
@@ -178,6 +178,39 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
     world.source.trouble.clear()
     await world.enforcement.look()
     assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
+
+
+@pytest.mark.parametrize("error", [Refused("a name"), BrokerUnreachable("timed out")])
+async def test_an_eviction_that_fails_half_way_is_counted_and_told(
+    error: PortError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subscription that is refused, as its client chose the name, keeps no other from its turn."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.topic().acknowledged = {"a": 0, "b": 1, "c": 2}
+    expire_to = world.source.expire_to
+
+    async def all_but_b(topic: str, subscription: str, position: Position) -> None:
+        if subscription == "b":
+            raise error
+        await expire_to(topic, subscription, position)
+
+    monkeypatch.setattr(world.source, "expire_to", all_but_b)
+    await world.enforcement.look()
+    goes_on = isinstance(error, Refused)
+    assert world.topic().acknowledged == {"a": 11, "b": 1, "c": 11 if goes_on else 2}
+    assert f"failed: {error}" in world.enforcement.guard.actions[-1].outcome
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 1}
+
+
+async def test_an_outcome_names_few_of_many_subscriptions() -> None:
+    """It is kept and logged, and clients may make any number."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.topic().acknowledged = {f"s{number:03}": 0 for number in range(100)}
+    await world.enforcement.look()
+    assert set(world.topic().acknowledged.values()) == {11}
+    outcome = world.enforcement.guard.actions[-1].outcome
+    assert outcome.startswith("s000 to ")
+    assert outcome.endswith(", 80 more")
 
 
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:

@@ -74,3 +74,14 @@ def test_an_idle_broker_at_its_start_is_not_silent_yet() -> None:
     """It has five intervals, and nothing is steered before."""
     assert list(conditions(well(spoke_ns=None, steered_since_ns=None), 500 * S)) == []
     assert list(conditions(well(spoke_ns=None, steered_since_ns=95 * S), 101 * S)) == []
+
+
+def test_edits_of_long_ago_are_forgotten() -> None:
+    """Clients may edit one topic after the other for as long as a sidecar runs."""
+    seen = Observed()
+    assert seen.note_edited("t0", 0)
+    assert not seen.note_edited("t0", S)
+    for number in range(1, 10_000):
+        assert seen.note_edited(f"t{number}", number * S)
+    assert len(seen.edited) == 300
+    assert seen.note_edited("t0", 10_000 * S)

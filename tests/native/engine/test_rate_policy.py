@@ -54,11 +54,17 @@ def test_a_rate_of_a_longer_period_is_told_by_the_second() -> None:
         "nonsense",
         '{"dispatchThrottlingRateInMsg": "x"}',
         '{"dispatchThrottlingRateInMsg": 1e999, "dispatchThrottlingRateInByte": -1}',
+        json.dumps(BODY | {"more": float("nan")}),
+        json.dumps(BODY | {"more": float("inf")}),
+        json.dumps(BODY | {"more": "\ud800"}),
         pytest.param("[" * 100_000, id="100,000 brackets"),
     ],
 )
 def test_what_is_no_rate_is_refused(body: str) -> None:
-    """It is not taken for no limit; a tenant's admin may have put it in the place of a kept rate."""
+    """It is not taken for no limit; a tenant's admin may have put it in the place of a kept rate.
+
+    Given back as it is, it would be refused for ever, as no request can hold it.
+    """
     with pytest.raises(ValueError, match=r"."):
         DISPATCH.rate_in(body)
 

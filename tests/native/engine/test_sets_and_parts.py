@@ -74,6 +74,20 @@ def test_one_group_keeps_its_name_and_many_fit_into_one() -> None:
     assert len(name_of(("a" * 250, "b" * 250))) < 100
 
 
+def test_no_two_sets_have_the_same_name() -> None:
+    """Names of groups may have the sign in them that joins names, and begin as the name of a set does."""
+    sets = [
+        ("a", "b", "c"),
+        ("a=b", "c"),
+        ("a", "b=c"),
+        ("all-of=a=b=c",),
+        ("all-of=a", "b", "c"),
+        ("a" * 150, "b" * 100),
+        ("a" * 150 + "=b", "b" * 98),
+    ]
+    assert len(set(map(name_of, sets))) == len(sets)
+
+
 def test_a_set_alone_has_the_whole_limit() -> None:
     """Its demand does not matter: the surplus is headroom."""
     part = split({"g": 100}, {("g",): 3})[("g",)]

@@ -263,3 +263,20 @@ def test_a_name_too_long_is_not_kept() -> None:
     table = Table()
     table.take(Statement(A, {"x" * 2_000: Amounts(1)}, producer="p"), 1, 0)
     assert table.groups_of(A) == ()
+
+
+def test_groups_that_are_gone_leave_nothing_once_their_amounts_are_nothing() -> None:
+    """Groups come and go for as long as a sidecar runs."""
+    table = Table()
+    for number in range(100):
+        name = f"g{number}"
+        table.set_groups(frozenset({name}))
+        table.take(Statement(A, {name: Amounts(5)}, producer="p"), 1, 0)
+        table.take(Statement(A, {name: Amounts(1_000)}, sidecar="a"), 1, 1)
+        table.set_groups(frozenset())
+        assert table.of(A, name) == Amounts(1_000)
+        table.take(Statement(A, {name: NOTHING}, sidecar="a"), 1, 2)
+        table.set_groups(frozenset())
+        assert table.groups_of(A) == ()
+        assert table.entry(A, name) is None
+        assert table.reported(A, name) == (NOTHING, None)

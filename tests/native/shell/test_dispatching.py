@@ -59,6 +59,7 @@ class World:
             self.dispatch, self.policies, replication, self.seen, self.clock, self.detached
         )
         self.dispatching.rank = rank
+        self.dispatching.knows_limits = True
         self.sent: dict[str, int] = {}
         self.listed = 0
 
@@ -437,6 +438,20 @@ async def test_before_the_attachments_are_known_none_counts_as_detached() -> Non
             assert await world.detached() is None
         await world.sends(seconds=9)
         assert "t/left" in world.policies.texts
+
+
+async def test_before_the_limits_of_topics_are_known_nothing_is_given_back() -> None:
+    """A topic with one of its own would have none for a while."""
+    world = World()
+    world.dispatching.knows_limits = False
+    world.policies.owners.add("t/left")
+    world.policies.texts["t/left"] = "none"
+    await world.sends(seconds=9)
+    assert "t/left" in world.policies.texts
+
+    world.dispatching.knows_limits = True
+    await world.sends(seconds=9)
+    assert "t/left" not in world.policies.texts
 
 
 async def test_a_detached_namespace_that_is_refused_troubles_no_other() -> None:

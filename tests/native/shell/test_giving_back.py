@@ -72,6 +72,26 @@ async def test_records_go_back_to_the_limits_and_namespaces_to_their_narrowest_g
     assert f"{BOTH} removed" in done
 
 
+async def test_a_group_that_is_named_as_if_it_stood_for_others_keeps_its_record() -> None:
+    """The namespaces in it are steered by another one, and go back to it."""
+    world, odd = World(), "all-of=g=all"
+    assert odd == BOTH
+    steered = name_of((odd,))
+    world.admin.records = {odd: Record(7, 7), steered: Record(1_500, 50)}
+    world.admin.groups = {"t/n": steered}
+    world.back.catalogue_changed(
+        Catalogue(
+            {odd: Versioned(ResourceGroup(odd, Rates(publish_messages=3_000)), 1)},
+            Attachments({}, {"t/n": odd}),
+        )
+    )
+    world.back.members_changed(())
+    await world.back.run()
+
+    assert world.admin.groups == {"t/n": odd}
+    assert world.admin.records == {odd: Record(3_000, -1)}
+
+
 async def test_the_rest_is_set_to_nothing_heard_of_or_not() -> None:
     """Lines never expire at brokers, and a rest of a group that is gone would hold others down."""
     world = World()

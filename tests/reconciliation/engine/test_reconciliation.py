@@ -10,6 +10,7 @@ import pytest
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass
 from coordinator.insight.model.conditions import ConditionKind
 from coordinator.insight.model.reconciliation_views import EscapedTraffic, EscapeView
+from coordinator.reconciliation.engine.account import NamespaceAccount
 from coordinator.reconciliation.engine.counting import (
     BUS,
     ENDED_ROW,
@@ -139,6 +140,24 @@ def test_a_row_without_room_is_counted_as_left_out() -> None:
     assert played.all.left_out == 0
     played.step({rows[2]: 500}, times=2)
     assert played.told() == {rows[2]: 500}
+
+
+def test_many_rows_without_room_look_for_it_once_in_a_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenant may have any number of namespaces, and all accounts are looked over."""
+    looked_at, is_idle = 0, NamespaceAccount.is_idle
+
+    def counting(account: NamespaceAccount) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return is_idle(account)
+
+    monkeypatch.setattr(NamespaceAccount, "is_idle", counting)
+    played = Played(accounts_max=10)
+    played.step({(f"t/{number}", PUBLISH): 1 for number in range(100)})
+    assert (played.all.reconciled, played.all.left_out) == (10, 90)
+    assert looked_at == 10
 
 
 def test_many_rows_are_read_in_steps() -> None:

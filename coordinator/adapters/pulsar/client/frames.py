@@ -18,6 +18,9 @@ _LENGTHS: Final = struct.Struct("!II")
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 """Longest frame that is read; more than a message may have (`outbox.WAITING_BYTES_MAX`)."""
 
+HEAD_BYTES_MAX: Final = 256 * 1024
+"""Longest head: others choose names and properties, and a large JSON would hold up the coordinator."""
+
 
 class NotUnderstoodError(Exception):
     """The bytes are no frame."""
@@ -129,7 +132,7 @@ async def receive(reader: asyncio.StreamReader) -> Frame | None:
     """
     try:
         head_size, payload_size = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
-        if head_size + payload_size > FRAME_BYTES_MAX:
+        if head_size > HEAD_BYTES_MAX or head_size + payload_size > FRAME_BYTES_MAX:
             raise NotUnderstoodError(f"a frame of {head_size} and {payload_size} bytes")
         head, payload = await reader.readexactly(head_size), await reader.readexactly(payload_size)
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -140,6 +143,8 @@ async def receive(reader: asyncio.StreamReader) -> Frame | None:
 def _decode(head: bytes, payload: bytes) -> Frame:
     try:
         name, *fields = json.loads(head)
+        # Fails for half a character, which no answer of the API could hold.
+        json.dumps(fields, ensure_ascii=False).encode()
         kind, types = _KINDS[name]
         understood = len(fields) == len(types) and all(map(_is_of, fields, types))
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -42,7 +42,16 @@ _LAST_PAUSE_S = 5.0
 _WELL_S = 60.0
 _LOOK_EVERY_S = 3.0
 _SILENT_LOOKS = 10
+_TURN: Final = 50
+"""Frames that are heard before the loop has its turn: a flood of reports is some 5 ms."""
+
 _CLOSES_WITHIN_S = 10.0
+_ENDS_WITHIN_S = 2.0
+"""A process that has closed its socket has this time to end by itself, so that its exit code is told."""
+
+_STDERR: Final = 2
+"""The library writes its errors to standard output, where a command may owe an answer to a machine."""
+
 _WAITING_BYTES_MAX = 16 * 1024 * 1024
 """Bytes for the process that wait to be read by it; more are refused."""
 
@@ -100,7 +109,7 @@ class ClientProcess:
         self._states = self._none_connected("")
         #: Whether the process has said anything since the last look.
         self._was_heard = False
-        self._is_stopped = False
+        self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.pid: int | None = None
         self.sent = self.unsent = self.received = self.overflowed = self.ended = 0
@@ -111,10 +120,10 @@ class ClientProcess:
 
     async def stop(self) -> None:
         """Let published messages go out, then end; at most `_CLOSES_WITHIN_S`."""
-        self._is_stopped = True
-        if self._writer is not None:
-            self._writer.write_eof()
-            self._writer = None
+        self._stopped.set()
+        writer, self._writer = self._writer, None
+        if writer is not None and not writer.is_closing():
+            writer.write_eof()
         elif self._task is not None:
             self._task.cancel()
         if self._task is not None:
@@ -127,7 +136,7 @@ class ClientProcess:
     ) -> None:
         """Send on every topic; returns at once, and is answered at once while no process listens."""
         owed, writer = _Owed(len(self._settings.topics), done), self._writer
-        if writer is None or writer.transport.get_write_buffer_size() > _WAITING_BYTES_MAX:
+        if writer is None or not _takes_more(writer):
             self._answer_not_taken(owed)
             return
         number = next(self._numbers)
@@ -150,10 +159,10 @@ class ClientProcess:
         """Keep a process running until this is stopped."""
         clock = asyncio.get_running_loop().time
         pause_s = _FIRST_PAUSE_S
-        while True:
+        while not self._stopped.is_set():
             begun_s = clock()
             how = await self._one_process()
-            if self._is_stopped:
+            if self._stopped.is_set():
                 return
             self.ended += 1
             self._states = self._none_connected(f"the client's process {how}")
@@ -171,11 +180,12 @@ class ClientProcess:
                 process = await asyncio.create_subprocess_exec(
                     *interpreter.command(*self._program),
                     stdin=its_end.fileno(),
+                    stdout=_STDERR,
                     env=interpreter.environment(),
                 )
             self.pid = process.pid
             try:
-                return await self._talk(process, end)
+                return await self._talk(process, end) or await _end_of(process)
             finally:
                 self.pid = None
                 with contextlib.suppress(ProcessLookupError):
@@ -183,23 +193,26 @@ class ClientProcess:
                 await process.wait()
 
     async def _talk(self, process: Process, end: socket.socket) -> str:
+        """Hear a process until it closes its socket; return why it has to be ended, if it has."""
         reader, writer = await asyncio.open_unix_connection(sock=end)
         watching = asyncio.create_task(self._watch(process))
         try:
             writer.write(encode(self._settings))
             self._writer = writer
+            heard = 0
             while (frame := await receive(reader)) is not None:
                 self._was_heard = True
                 self._hear(frame)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CLOSES_WITHIN_S):
-                    await process.wait()
-            return "said nothing any more" if watching.done() else _how(process.returncode)
+                heard += 1
+                if not heard % _TURN:  # what is there already is read without a pause
+                    await asyncio.sleep(0)
+            return "said nothing any more" if watching.done() else ""
         except NotUnderstoodError as error:
             return f"is not understood: {error}"
         finally:
             watching.cancel()
             self._writer = None
+            self._states = self._none_connected("the client's process has closed its socket")
             writer.transport.abort()
             self._answer_none()
 
@@ -257,8 +270,7 @@ class ClientProcess:
             del self._owed[sent.number]
         self.sent += sent.is_taken
         self.unsent += not sent.is_taken
-        if owed.done is not None:
-            owed.done(sent.is_taken)
+        self._tell(owed, is_taken=sent.is_taken)
 
     def _answer_none(self) -> None:
         """Say of all publishes without an answer that no broker took them."""
@@ -269,13 +281,29 @@ class ClientProcess:
 
     def _answer_not_taken(self, owed: _Owed) -> None:
         self.unsent += owed.answers
+        for _ in range(owed.answers):
+            self._tell(owed, is_taken=False)
+
+    def _tell(self, owed: _Owed, *, is_taken: bool) -> None:
+        """Tell of one answer; a failure of who is told costs neither the process nor other answers."""
         if owed.done is not None:
-            for _ in range(owed.answers):
-                owed.done(False)
+            with self._supervisor.guard(self._name):
+                owed.done(is_taken)
 
 
-def _how(code: int | None) -> str:
-    """Say how a process ended."""
+def _takes_more(writer: asyncio.StreamWriter) -> bool:
+    """Return whether a process may be written to: it may have just ended, or not read for long."""
+    return (
+        not writer.is_closing() and writer.transport.get_write_buffer_size() <= _WAITING_BYTES_MAX
+    )
+
+
+async def _end_of(process: Process) -> str:
+    """Wait for the end of a process that has closed its socket; say how it ended."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ENDS_WITHIN_S):
+            await process.wait()
+    code = process.returncode
     if code is None:
         return "closed its socket"
     return (

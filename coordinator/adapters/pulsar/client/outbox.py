@@ -5,8 +5,9 @@ ends the process. So a callback only puts an encoded frame here, under a lock; t
 once for many. The loop writes to the socket, as fast as the coordinator reads.
 
 Of messages at most `WAITING_MAX`, of `WAITING_BYTES_MAX` bytes, wait. Then the oldest is dropped and
-counted, because the newest report of a broker replaces its earlier ones. Answers to publishes are never
-dropped: the library itself bounds how many are owed.
+counted, because the newest report of a broker replaces its earlier ones. So is one whose names and
+properties no head of a frame holds. Answers to publishes are never dropped: the library itself bounds
+how many are owed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ import threading
 from collections import deque
 from typing import Final
 
-from coordinator.adapters.pulsar.client.frames import Overflowed, Received, SendOutcome, encode
+from coordinator.adapters.pulsar.client.frames import (
+    HEAD_BYTES_MAX,
+    Overflowed,
+    Received,
+    SendOutcome,
+    encode,
+)
 
 WAITING_MAX: Final = 4096
 WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -51,9 +58,13 @@ class Outbox:
     def put(self, message: Received) -> None:
         """Add a message, and drop the oldest that exceed the bounds; on any thread, never raises."""
         frame = encode(message)
+        fits = len(frame) - len(message.payload) <= HEAD_BYTES_MAX
         with self._lock:
-            self._messages.append(frame)
-            self._message_bytes += len(frame)
+            if fits:
+                self._messages.append(frame)
+                self._message_bytes += len(frame)
+            else:
+                self._overflowed += 1
             while len(self._messages) > WAITING_MAX or self._message_bytes > WAITING_BYTES_MAX:
                 self._message_bytes -= len(self._messages.popleft())
                 self._overflowed += 1
