@@ -76,6 +76,7 @@ class AdminClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
+        self._is_sidecar = False  # as far as is known
         headers = bearer("--token or PULSAR_QUOTA_TOKEN", token)
         try:
             self._http = httpx.Client(
@@ -160,23 +161,44 @@ class AdminClient:
             The operation that follows the change; None when nothing has changed.
         """
         path = f"/admin/v2/resourcegroups/{_segment(name)}"
-        return _operation_of(self.send("PUT", path, dict(fields), headers=condition))
+        return self._change("PUT", path, dict(fields), condition)
 
     def delete_group(self, name: str) -> None:
         """Delete a group."""
-        self.send("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
+        self._change("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
 
     def attach(self, owner: str, group: str) -> int | None:
         """Attach an owner (`owners`) to a group; returns as put_group."""
-        return _operation_of(self.send("POST", f"{_owner_path(owner)}/{_segment(group)}"))
+        return self._change("POST", f"{_owner_path(owner)}/{_segment(group)}")
 
     def attached_group(self, owner: str) -> str:
         """Return the group that an owner is attached to; empty if there is none."""
+        self._require_sidecar()
         return self.send("GET", _owner_path(owner)).text
 
     def detach(self, owner: str) -> int | None:
         """Detach an owner from its group; returns as put_group."""
-        return _operation_of(self.send("DELETE", _owner_path(owner)))
+        return self._change("DELETE", _owner_path(owner))
+
+    def _change(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> int | None:
+        self._require_sidecar()
+        return _operation_of(self.send(method, path, body, headers=headers))
+
+    def _require_sidecar(self) -> None:
+        """Raise CommandFailed unless a sidecar answers.
+
+        Pulsar's brokers have the paths below /admin/v2, too: where the URL is a broker's, a change would
+        be one of Pulsar's own groups, which no sidecar limits.
+        """
+        if not self._is_sidecar:
+            self.health()
+            self._is_sidecar = True
 
     def clock_ahead_s(self) -> float | None:
         """Return the seconds by which the sidecar's clock is ahead of ours; None if it does not say."""

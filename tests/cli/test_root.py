@@ -114,6 +114,29 @@ def test_something_else_answers(run: Run, response: httpx.Response) -> None:
     assert "is not the admin API of a sidecar" in failed.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("groups", "delete", "orders"),
+        ("groups", "attach", "orders", "--namespace", "shop/orders"),
+        ("groups", "detach", "--namespace", "shop/orders"),
+    ],
+)
+def test_a_broker_is_not_taken_for_a_sidecar(run: Run, words: tuple[str, ...]) -> None:
+    """It has the same paths below /admin/v2, and would change a group of its own."""
+    asked: list[str] = []
+
+    def broker(request: httpx.Request) -> httpx.Response:
+        asked.append(request.method)
+        ours = request.url.path.startswith("/quota/")
+        return httpx.Response(404, text="<html>") if ours else httpx.Response(204)
+
+    failed = run(*words, carrier=httpx.MockTransport(broker))
+
+    assert (failed.exit_code, failed.stdout, set(asked)) == (1, "", {"GET"})
+    assert "is not the admin API of a sidecar" in failed.stderr
+
+
 HEALTH = {
     "broker": "broker-1",
     "incarnation": 7,
