@@ -17,6 +17,7 @@ from coordinator.cli.failures import CommandFailed
 from coordinator.cli.output import echo
 from coordinator.cli.session import GlobalOptions
 from coordinator.cli.trust import trust
+from coordinator.insight.model.printable import printable
 
 
 def _file_option(variable: str, help_: str) -> Any:
@@ -39,6 +40,9 @@ class _Root(TyperGroup):
         return list(self.commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for each in args:
+            if not _is_text(each):
+                ctx.fail(f"{printable(each)} is not written in UTF-8.")
         return super().parse_args(ctx, _globals_first(args))
 
     def invoke(self, ctx: Any) -> Any:
@@ -49,6 +53,15 @@ class _Root(TyperGroup):
             as_json = session is not None and session.as_json
             echo(json.dumps({"reason": str(failure)}) if as_json else str(failure), err=True)
             raise typer.Exit(failure.exit_code) from failure
+
+
+def _is_text(argument: str) -> bool:
+    """Return whether an argument can be sent; Python keeps bytes that are no letters as surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _globals_first(args: list[str]) -> list[str]:

@@ -32,6 +32,9 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _WRONG_USE = frozenset({400, 413})
 _HOW_TO_REACH = "Is the sidecar running there? Name another one with --api or PULSAR_QUOTA_API."
 
+_NO_URL = (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError, OverflowError)
+"""The last two are of the resolver: a host that cannot be a name, and a port beyond 65535."""
+
 
 class NoSuchEntry(CommandFailed):
     """The API answered 404."""
@@ -85,6 +88,7 @@ class AdminClient:
                 timeout=_TIMEOUT_S,
                 verify=machine_trust(self.url) if trust is None else trust,
                 transport=transport,
+                trust_env=False,  # by the way that the sidecars take: round any proxy
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
             raise WrongUse(f"--api {url} cannot be used: {error}") from error
@@ -240,7 +244,7 @@ class AdminClient:
         except httpx.TimeoutException as error:
             reason = f"{self.url} did not answer within {_TIMEOUT_S:g} s. {_HOW_TO_REACH}"
             raise CommandFailed(reason) from error
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        except _NO_URL as error:
             raise WrongUse(
                 f"--api {self.url} is no URL: write it like http://127.0.0.1:8087"
             ) from error

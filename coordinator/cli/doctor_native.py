@@ -134,7 +134,7 @@ class AskedBrokers:
         asked = f"GET {url}{_ADMIN}{path}"
         try:
             answer = self._client.get(f"{url}{_ADMIN}{path}")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OverflowError) as error:
             raise BrokerRefused(f"{asked}: {error}") from error
         if not answer.is_success:
             raise BrokerRefused(f"{asked} answered {answer.status_code}: {answer.text:.200}")

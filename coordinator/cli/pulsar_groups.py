@@ -42,6 +42,7 @@ def read_pulsar(
             verify=machine_trust(url),
             transport=transport,
             follow_redirects=True,
+            trust_env=False,
         ) as http:
             return _Reader(http).read()
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
@@ -51,7 +52,7 @@ def read_pulsar(
         raise CommandFailed(
             f"Pulsar answered {answer.status_code} to GET {answer.url.path}: {answer.text:.200}"
         ) from error
-    except (httpx.HTTPError, ValueError) as error:
+    except (httpx.HTTPError, ValueError, OverflowError) as error:
         raise CommandFailed(f"Cannot read Pulsar's groups at {url}: {error}") from error
 
 

@@ -7,6 +7,9 @@ import json
 import httpx
 import pytest
 
+from coordinator.cli.client import AdminClient
+from coordinator.cli.failures import CommandFailed
+from deploy.local.ports import free_block
 from tests.cli.conftest import InProcess, Run
 
 
@@ -71,7 +74,14 @@ def test_after_two_dashes_nothing_is_an_option(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("groups", "list", "--api"), ("--token",), ("groups", "list", "--api", "nonsense")]
+    "words",
+    [
+        ("groups", "list", "--api"),
+        ("--token",),
+        ("groups", "list", "--api", "nonsense"),
+        ("groups", "list", "--api", "http://a..b"),
+        ("groups", "list", "--api", "http://127.0.0.1:70000"),
+    ],
 )
 def test_unusable_options_are_wrong_use(run: Run, words: tuple[str, ...]) -> None:
     """An option without a value, and a URL that is none."""
@@ -81,6 +91,28 @@ def test_unusable_options_are_wrong_use(run: Run, words: tuple[str, ...]) -> Non
 
     assert wrong.exit_code == 2
     assert "--api" in wrong.stderr or "--token" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("groups", "get"), ("operations",), ("groups", "create", "x", "--law")]
+)
+def test_an_argument_that_is_not_utf_8_is_wrong_use(
+    run: Run, transport: InProcess, words: tuple[str, ...]
+) -> None:
+    """It could not be sent."""
+    wrong = run(*words, "caf\udce9")
+
+    assert (wrong.exit_code, transport.requests) == (2, [])
+    assert r"caf\udce9 is not written in UTF-8" in wrong.stderr
+
+
+def test_the_api_is_asked_directly_as_a_sidecar_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the environment names is for other places; it would get the token, too."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    api = f"http://127.0.0.1:{free_block()[0]}"
+
+    with AdminClient(api) as client, pytest.raises(CommandFailed, match=f"Cannot reach {api}"):
+        client.health()
 
 
 @pytest.mark.parametrize(
