@@ -5,7 +5,12 @@ The global options may stand before or behind the command, because users type ``
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import httpx
@@ -27,6 +32,7 @@ def _file_option(variable: str, help_: str) -> Any:
 _DEFAULT_API = "http://127.0.0.1:8087"
 _GLOBAL_FLAG = "--json"
 _GLOBAL_OPTIONS = ("--api", "--token", "--tls-ca", "--tls-certificate", "--tls-key")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Root(TyperGroup):
@@ -135,8 +141,23 @@ def root(
 
 
 def main() -> None:
-    """Run the command line."""
-    app(prog_name="pulsar-quota")
+    """Run the command line; what standard output does not take is told in one line, too."""
+    _make_output_safe()
+    try:
+        app(prog_name="pulsar-quota")
+    except OSError as error:  # of a closed pipe the parser takes care
+        if error.errno not in _FULL:
+            raise
+        echo(f"The output cannot be written: {error.strerror}.", err=True)
+        sys.exit(1)
+
+
+def _make_output_safe() -> None:
+    """Have a letter that the locale lacks written as its number, and what is closed take everything."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    elif isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -32,12 +32,16 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _WRONG_USE = frozenset({400, 413})
 _HOW_TO_REACH = "Is the sidecar running there? Name another one with --api or PULSAR_QUOTA_API."
 
-_NO_URL = (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError, OverflowError)
-"""The last two are of the resolver: a host that cannot be a name, and a port beyond 65535."""
+_NO_URL = (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError)
+"""The last one is of the resolver: a host that cannot be a name, such as a..b."""
 
 
 class NoSuchEntry(CommandFailed):
     """The API answered 404."""
+
+
+class NotIdentifiedHere(CommandFailed):
+    """The API answered 401: it takes tokens, and none that was sent."""
 
 
 def bearer(option: str, token: str | None) -> dict[str, str]:
@@ -223,7 +227,7 @@ class AdminClient:
     def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._stranger() from error
 
     def send(
@@ -257,12 +261,16 @@ class AdminClient:
     def _failure(self, response: httpx.Response) -> CommandFailed:
         try:
             reason = str(response.json()["reason"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return self._stranger()
         if response.status_code in _WRONG_USE:
             return WrongUse(reason)
-        if response.status_code in (401, 403):
-            return CommandFailed(f"{reason}. Send a token with --token or PULSAR_QUOTA_TOKEN.")
+        if response.status_code == 401:
+            return NotIdentifiedHere(f"{reason}. Send a token with --token or PULSAR_QUOTA_TOKEN.")
+        if response.status_code == 403:
+            return CommandFailed(
+                f"{reason}. --token or PULSAR_QUOTA_TOKEN takes the token of another role."
+            )
         return NoSuchEntry(reason) if response.status_code == 404 else CommandFailed(reason)
 
     def _stranger(self) -> CommandFailed:

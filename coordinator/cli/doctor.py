@@ -76,7 +76,9 @@ def _of_brokers(session: GlobalOptions, url: str, token_file: Path | None) -> li
 
     try:
         token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise WrongUse(f"--broker-token-file {token_file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise WrongUse(f"--broker-token-file {token_file}: {error}") from error
     with AskedBrokers(url, token, session.trust, session.transport) as brokers:
         return list(examine_brokers(brokers, token_file))

@@ -48,6 +48,11 @@ def show(context: typer.Context) -> None:
     if session.as_json:
         print_json(found)
         return
+    if found.path == "gate":
+        echo(
+            "path gate: the sidecar's own gate holds limits, and no limiter of the broker is steered"
+        )
+        return
     echo(f"path {found.path}, as {found.service_url or 'an unknown broker'}")
     for group in found.groups:
         echo(f"{group.name}: entry {_both(group.entry)}, rest {_both(group.rest)}")

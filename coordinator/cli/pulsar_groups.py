@@ -52,7 +52,7 @@ def read_pulsar(
         raise CommandFailed(
             f"Pulsar answered {answer.status_code} to GET {answer.url.path}: {answer.text:.200}"
         ) from error
-    except (httpx.HTTPError, ValueError, OverflowError) as error:
+    except (httpx.HTTPError, ValueError) as error:
         raise CommandFailed(f"Cannot read Pulsar's groups at {url}: {error}") from error
 
 
@@ -119,4 +119,7 @@ class _Reader:
     def _get(self, path: str) -> Any:
         answer = self._http.get(path)
         answer.raise_for_status()
-        return answer.json()
+        try:
+            return answer.json()
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"GET {path} answered no JSON, as a broker would") from error

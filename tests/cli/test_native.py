@@ -65,4 +65,6 @@ def test_all_pages_of_groups_are_shown(
 
 def test_without_native_enforcement_there_is_only_the_path(run: Run) -> None:
     """The gate holds traffic back."""
-    assert run("native", "show").stdout == "path gate, as an unknown broker\n"
+    assert run("native", "show").stdout == (
+        "path gate: the sidecar's own gate holds limits, and no limiter of the broker is steered\n"
+    )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -80,7 +83,6 @@ def test_after_two_dashes_nothing_is_an_option(run: Run) -> None:
         ("--token",),
         ("groups", "list", "--api", "nonsense"),
         ("groups", "list", "--api", "http://a..b"),
-        ("groups", "list", "--api", "http://127.0.0.1:70000"),
     ],
 )
 def test_unusable_options_are_wrong_use(run: Run, words: tuple[str, ...]) -> None:
@@ -132,9 +134,11 @@ def test_unreachable_api_is_one_line(run: Run, error: httpx.HTTPError) -> None:
     "response",
     [
         httpx.Response(200, text="<html>"),
+        httpx.Response(200, text="[" * 100_000),
         httpx.Response(200, json=7),
         httpx.Response(404, text="<html>"),
         httpx.Response(500, json=[]),
+        httpx.Response(500, text="[" * 100_000),
         httpx.Response(302),
     ],
 )
@@ -238,6 +242,18 @@ def test_a_token_that_is_none_is_told_and_not_repeated(
     assert not transport.requests
 
 
+def test_refused_role(run: Run) -> None:
+    """The token is good, so the message asks for another role's."""
+    response = httpx.Response(403, json={"reason": "Role bob is no super-user"})
+
+    failed = run("groups", "list", carrier=answering(response))
+
+    assert failed.exit_code == 1
+    assert failed.stderr == (
+        "Role bob is no super-user. --token or PULSAR_QUOTA_TOKEN takes the token of another role.\n"
+    )
+
+
 def test_large_request_is_wrong_use(run: Run) -> None:
     """413 will be 413 for ever."""
     response = httpx.Response(413, json={"reason": "The body is larger"})
@@ -254,3 +270,42 @@ def test_help(run: Run, words: tuple[str, ...]) -> None:
 
     assert shown.exit_code == 0
     assert "pulsar-quota" in shown.stdout
+
+
+def into(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of the shell in which PROGRAM is the command, as a process of its own."""
+    line = command.replace("PROGRAM", f"{sys.executable} -m coordinator.cli")
+    return subprocess.run(
+        ["bash", "-c", line],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60.0,
+    )
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_line() -> None:
+    """The device takes nothing, as a disk without room."""
+    full = into("PROGRAM config example > /dev/full")
+
+    told = "The output cannot be written: No space left on device.\n"
+    assert (full.returncode, full.stderr) == (1, told)
+
+
+@pytest.mark.slow
+def test_a_closed_output_takes_everything() -> None:
+    """The exit code is the answer then."""
+    closed = into("PROGRAM doctor --native http://127.0.0.1:1 >&-")
+
+    assert (closed.returncode, closed.stderr) == (1, "")
+
+
+@pytest.mark.slow
+def test_a_letter_that_the_output_lacks_is_shown_as_its_number() -> None:
+    """Terminals and files of other encodings than UTF-8 get all of the rest."""
+    shown = into("PROGRAM doctor --native http://127.0.0.1:1/\u0142", PYTHONIOENCODING="latin-1")
+
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert r"http://127.0.0.1:1/\u0142/admin/v2/brokers" in shown.stdout
