@@ -90,7 +90,9 @@ async def _start(
         The runner of the core, and an event that is set when the sidecar is told to stop.
     """
     access = serving.access(config)
-    serving.tls(config)  # tried out, so that a mistake is reported before anything is connected
+    # Tried out, so that a mistake is reported before anything is connected.
+    serving.tls(config)
+    serving.try_address(config)
     parts = await make_parts(config, gate_process, stack)
     runner, gate = parts.runner, parts.gate
     gate.listen(runner)

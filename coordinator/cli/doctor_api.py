@@ -156,9 +156,10 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
 
 def _named_by_configuration(client: AdminClient) -> Iterator[str]:
     """Yield the groups that traffic counts against without an attachment."""
-    for form, path in ((SpecificationView, "cluster/specification"), (DelayedView, "gate/delayed")):
-        with suppress(CommandFailed):  # it names none
-            yield client.get(form, *path.split("/")).group
+    with suppress(CommandFailed):  # it names none
+        yield client.get(SpecificationView, "cluster", "specification").group
+    with suppress(CommandFailed):
+        yield client.get(DelayedView, "gate", "delayed").group
 
 
 def _native(client: AdminClient) -> Iterator[Finding]:

@@ -189,6 +189,18 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, dualstack_ipv6=both)
 
 
+def try_address(config: Config) -> None:
+    """Listen at the API's address for a moment, before this sidecar joins the others.
+
+    What listens there is as a rule this broker's sidecar: two of one broker push each other out of the
+    membership for as long as both run.
+
+    Raises:
+        ConfigError: the address is in use.
+    """
+    _listening(*split_address("admin_listen", config.admin_listen)).close()
+
+
 @contextlib.asynccontextmanager
 async def serving(
     config: Config, build: Build, refused: Refused = lambda *_: None
