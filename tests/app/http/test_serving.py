@@ -363,11 +363,11 @@ async def test_readers_of_events_hear_what_happens_at_home_until_the_end(world: 
 
 
 async def test_an_address_in_use_is_told_before_anything_is_connected(world: World) -> None:
-    """A second sidecar of one broker would push the first out of the membership; a free one is left free."""
+    """A second sidecar of one broker would push the first out; what is free is left free."""
     settings = config()
     serving.try_address(settings)
     async with serving.serving(settings, app_of(world)):
-        with pytest.raises(ConfigError, match="admin_listen .* address already in use"):
+        with pytest.raises(ConfigError, match=r"admin_listen .* address already in use"):
             serving.try_address(settings)
 
 
