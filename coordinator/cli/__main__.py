@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sys
-from io import TextIOWrapper
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import httpx
@@ -19,7 +16,7 @@ from typer.core import TyperGroup
 
 from coordinator.cli.commands import Commands
 from coordinator.cli.failures import CommandFailed
-from coordinator.cli.output import echo
+from coordinator.cli.output import echo, make_output_safe
 from coordinator.cli.session import GlobalOptions
 from coordinator.cli.trust import trust
 from coordinator.insight.model.printable import printable
@@ -142,7 +139,7 @@ def root(
 
 def main() -> None:
     """Run the command line; what standard output does not take is told in one line, too."""
-    _make_output_safe()
+    make_output_safe()
     try:
         app(prog_name="pulsar-quota")
     except OSError as error:  # of a closed pipe the parser takes care
@@ -150,14 +147,6 @@ def main() -> None:
             raise
         echo(f"The output cannot be written: {error.strerror}.", err=True)
         sys.exit(1)
-
-
-def _make_output_safe() -> None:
-    """Have a letter that the locale lacks written as its number, and what is closed take everything."""
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
-    elif isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def set_back() -> Iterator[None]:
 def test_off_prints_its_outcome_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What its parts log goes to standard error, from warnings on."""
+    """Its parts log to standard error, and warnings alone."""
 
     async def off(_: Config) -> list[str]:
         structlog.get_logger().info("connected")
