@@ -323,6 +323,33 @@ def test_a_sidecar_that_wants_a_token_is_not_to_be_started(run: Run) -> None:
     assert found["fix"] == "Any token that the sidecar takes will do."
 
 
+@pytest.mark.parametrize(
+    ("words", "broker"), [((), "broker-1"), (("--api", "http://127.0.0.1:8087"), None)]
+)
+def test_a_sidecar_that_wants_a_token_holds_its_ports(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    broker: str | None,
+) -> None:
+    """The doctor must not have it stopped."""
+    told: list[object] = []
+
+    def examined(_config: object, name: object, _probes: object) -> list[object]:
+        told.append(name)
+        return []
+
+    monkeypatch.setattr("coordinator.cli.doctor_host.examine_host", examined)
+    file = tmp_path / "sidecar.toml"
+    file.write_text(run("config", "example").stdout)
+    answer = httpx.Response(401, json={"reason": "A token is needed"})
+
+    run(*words, "doctor", "--config", str(file), carrier=httpx.MockTransport(lambda _: answer))
+
+    assert told == [broker]
+
+
 def test_a_parent_is_not_noted(run: Run) -> None:
     """Nothing can be attached to it, and it limits its children."""
     run("groups", "create", "orders-new", "--parent", "orders")
