@@ -1,7 +1,8 @@
 """The ``pulsar-quota`` command: a table for people, ``--json`` for machines.
 
-Exit codes: 0 done, 1 failed, 2 wrong use. Everything but ``sidecar`` and ``doctor --config`` talks HTTP
-to the admin API of any sidecar and to nothing else.
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 ended by Ctrl-C. What asks about the cluster or changes it
+talks HTTP to the admin API of any sidecar and to nothing else, but for ``doctor --config``,
+``doctor --native``, ``import`` and ``native off``.
 
 - `__main__`: puts the commands together; the only module that reads the environment.
 - `client`: the admin API as a Python class.

@@ -5,7 +5,9 @@ The global options may stand before or behind the command, because users type ``
 
 from __future__ import annotations
 
+import errno
 import json
+import sys
 from typing import Annotated, Any, cast
 
 import httpx
@@ -14,9 +16,10 @@ from typer.core import TyperGroup
 
 from coordinator.cli.commands import Commands
 from coordinator.cli.failures import CommandFailed
-from coordinator.cli.output import echo
+from coordinator.cli.output import echo, make_output_safe
 from coordinator.cli.session import GlobalOptions
 from coordinator.cli.trust import trust
+from coordinator.insight.model.printable import printable
 
 
 def _file_option(variable: str, help_: str) -> Any:
@@ -26,6 +29,7 @@ def _file_option(variable: str, help_: str) -> Any:
 _DEFAULT_API = "http://127.0.0.1:8087"
 _GLOBAL_FLAG = "--json"
 _GLOBAL_OPTIONS = ("--api", "--token", "--tls-ca", "--tls-certificate", "--tls-key")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Root(TyperGroup):
@@ -39,6 +43,9 @@ class _Root(TyperGroup):
         return list(self.commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for each in args:
+            if not _is_text(each):
+                ctx.fail(f"{printable(each)} is not written in UTF-8.")
         return super().parse_args(ctx, _globals_first(args))
 
     def invoke(self, ctx: Any) -> Any:
@@ -49,6 +56,15 @@ class _Root(TyperGroup):
             as_json = session is not None and session.as_json
             echo(json.dumps({"reason": str(failure)}) if as_json else str(failure), err=True)
             raise typer.Exit(failure.exit_code) from failure
+
+
+def _is_text(argument: str) -> bool:
+    """Return whether an argument can be sent; Python keeps bytes that are no letters as surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _globals_first(args: list[str]) -> list[str]:
@@ -122,8 +138,15 @@ def root(
 
 
 def main() -> None:
-    """Run the command line."""
-    app(prog_name="pulsar-quota")
+    """Run the command line; what standard output does not take is told in one line, too."""
+    make_output_safe()
+    try:
+        app(prog_name="pulsar-quota")
+    except OSError as error:  # of a closed pipe the parser takes care
+        if error.errno not in _FULL:
+            raise
+        echo(f"The output cannot be written: {error.strerror}.", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -32,9 +32,16 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _WRONG_USE = frozenset({400, 413})
 _HOW_TO_REACH = "Is the sidecar running there? Name another one with --api or PULSAR_QUOTA_API."
 
+_NO_URL = (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError)
+"""The last one is of the resolver: a host that cannot be a name, such as a..b."""
+
 
 class NoSuchEntry(CommandFailed):
     """The API answered 404."""
+
+
+class NotIdentifiedHere(CommandFailed):
+    """The API answered 401: it takes tokens, and none that was sent."""
 
 
 def bearer(option: str, token: str | None) -> dict[str, str]:
@@ -76,6 +83,7 @@ class AdminClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
+        self._is_sidecar = False  # as far as is known
         headers = bearer("--token or PULSAR_QUOTA_TOKEN", token)
         try:
             self._http = httpx.Client(
@@ -84,6 +92,7 @@ class AdminClient:
                 timeout=_TIMEOUT_S,
                 verify=machine_trust(self.url) if trust is None else trust,
                 transport=transport,
+                trust_env=False,  # by the way that the sidecars take: round any proxy
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
             raise WrongUse(f"--api {url} cannot be used: {error}") from error
@@ -160,23 +169,44 @@ class AdminClient:
             The operation that follows the change; None when nothing has changed.
         """
         path = f"/admin/v2/resourcegroups/{_segment(name)}"
-        return _operation_of(self.send("PUT", path, dict(fields), headers=condition))
+        return self._change("PUT", path, dict(fields), condition)
 
     def delete_group(self, name: str) -> None:
         """Delete a group."""
-        self.send("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
+        self._change("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
 
     def attach(self, owner: str, group: str) -> int | None:
         """Attach an owner (`owners`) to a group; returns as put_group."""
-        return _operation_of(self.send("POST", f"{_owner_path(owner)}/{_segment(group)}"))
+        return self._change("POST", f"{_owner_path(owner)}/{_segment(group)}")
 
     def attached_group(self, owner: str) -> str:
         """Return the group that an owner is attached to; empty if there is none."""
+        self._require_sidecar()
         return self.send("GET", _owner_path(owner)).text
 
     def detach(self, owner: str) -> int | None:
         """Detach an owner from its group; returns as put_group."""
-        return _operation_of(self.send("DELETE", _owner_path(owner)))
+        return self._change("DELETE", _owner_path(owner))
+
+    def _change(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> int | None:
+        self._require_sidecar()
+        return _operation_of(self.send(method, path, body, headers=headers))
+
+    def _require_sidecar(self) -> None:
+        """Raise CommandFailed unless a sidecar answers.
+
+        Pulsar's brokers have the paths below /admin/v2, too: where the URL is a broker's, a change would
+        be one of Pulsar's own groups, which no sidecar limits.
+        """
+        if not self._is_sidecar:
+            self.health()
+            self._is_sidecar = True
 
     def clock_ahead_s(self) -> float | None:
         """Return the seconds by which the sidecar's clock is ahead of ours; None if it does not say."""
@@ -197,7 +227,7 @@ class AdminClient:
     def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._stranger() from error
 
     def send(
@@ -218,7 +248,7 @@ class AdminClient:
         except httpx.TimeoutException as error:
             reason = f"{self.url} did not answer within {_TIMEOUT_S:g} s. {_HOW_TO_REACH}"
             raise CommandFailed(reason) from error
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        except _NO_URL as error:
             raise WrongUse(
                 f"--api {self.url} is no URL: write it like http://127.0.0.1:8087"
             ) from error
@@ -231,12 +261,16 @@ class AdminClient:
     def _failure(self, response: httpx.Response) -> CommandFailed:
         try:
             reason = str(response.json()["reason"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return self._stranger()
         if response.status_code in _WRONG_USE:
             return WrongUse(reason)
-        if response.status_code in (401, 403):
-            return CommandFailed(f"{reason}. Send a token with --token or PULSAR_QUOTA_TOKEN.")
+        if response.status_code == 401:
+            return NotIdentifiedHere(f"{reason}. Send a token with --token or PULSAR_QUOTA_TOKEN.")
+        if response.status_code == 403:
+            return CommandFailed(
+                f"{reason}. --token or PULSAR_QUOTA_TOKEN takes the token of another role."
+            )
         return NoSuchEntry(reason) if response.status_code == 404 else CommandFailed(reason)
 
     def _stranger(self) -> CommandFailed:

@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from coordinator.cli.client import NotIdentifiedHere
 from coordinator.cli.configuration import Settings, api_of, load_or_refuse
 from coordinator.cli.doctor_api import examine_api
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.output import console, print_json
 from coordinator.cli.session import GlobalOptions, session_of
+from coordinator.config import Config
 
 _STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.WRONG: "bold red"}
 _SUBJECT_WIDTH = 14
@@ -66,7 +68,7 @@ def doctor(
         from coordinator.cli.doctor_host import examine_host  # noqa: PLC0415
         from coordinator.cli.probes import Probes  # noqa: PLC0415
 
-        findings += examine_host(loaded, _answering_broker(session), Probes())
+        findings += examine_host(loaded, _answering_broker(session, loaded), Probes())
     _show(session, findings)
 
 
@@ -76,7 +78,9 @@ def _of_brokers(session: GlobalOptions, url: str, token_file: Path | None) -> li
 
     try:
         token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise WrongUse(f"--broker-token-file {token_file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise WrongUse(f"--broker-token-file {token_file}: {error}") from error
     with AskedBrokers(url, token, session.trust, session.transport) as brokers:
         return list(examine_brokers(brokers, token_file))
@@ -94,10 +98,12 @@ def _show(session: GlobalOptions, findings: Sequence[Finding]) -> None:
         raise typer.Exit(1)
 
 
-def _answering_broker(session: GlobalOptions) -> str | None:
+def _answering_broker(session: GlobalOptions, config: Config) -> str | None:
     try:
         with session.connect() as client:
             return client.health().broker
+    except NotIdentifiedHere:  # a sidecar does; at the configuration's own address it is that one
+        return None if session.is_named else config.broker_id
     except CommandFailed:
         return None
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from coordinator.cli.client import AdminClient
+from coordinator.cli.client import AdminClient, NotIdentifiedHere
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.native import native_state
 from coordinator.cli.output import counted, span
 from coordinator.cli.owners import attached, has_roles
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionKind, ConditionView, Severity
+from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.reconciliation_views import ReconciliationView
+from coordinator.insight.model.specification import SpecificationView
 from coordinator.insight.model.views import HealthView
 
 _CLOCKS_DIFFER_S = 2.0
@@ -56,6 +59,9 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
         health = client.health()
         faults = client.get(dict[str, str], "catalogue", "faults")
         ahead_s = client.clock_ahead_s()
+    except NotIdentifiedHere as failure:
+        yield wrong("admin API", str(failure), "Any token that the sidecar takes will do.")
+        return
     except CommandFailed as failure:
         fix = "Start the sidecar with `pulsar-quota sidecar --config FILE`, or correct --api."
         yield wrong("admin API", str(failure), fix)
@@ -139,12 +145,21 @@ def _groups(client: AdminClient, health: HealthView) -> Iterator[Finding]:
     if not health.proves_roles and any(map(has_roles, definitions)):
         text = "roles are attached, and no client can prove one to this gate: all are anonymous"
         yield wrong("roles", text, _PROVE_ROLES)
+    used = {found.parent for found in definitions} | set(_named_by_configuration(client))
     for found in definitions:
-        if attached(found.attachments) or found.observes:
+        if attached(found.attachments) or found.observes or found.name in used:
             continue
         text = f"nothing is attached to {found.name}, so it limits nothing"
         fix = f"pulsar-quota groups attach {found.name} --namespace T/N"
         yield note("groups", text, fix)
+
+
+def _named_by_configuration(client: AdminClient) -> Iterator[str]:
+    """Yield the groups that traffic counts against without an attachment."""
+    with suppress(CommandFailed):  # it names none
+        yield client.get(SpecificationView, "cluster", "specification").group
+    with suppress(CommandFailed):
+        yield client.get(DelayedView, "gate", "delayed").group
 
 
 def _native(client: AdminClient) -> Iterator[Finding]:

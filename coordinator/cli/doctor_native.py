@@ -105,6 +105,8 @@ class AskedBrokers:
         wrong_one = next((each for each in found if not _ADDRESS.fullmatch(each)), None)
         if wrong_one is not None:
             raise BrokerRefused(f"{self._url} lists {wrong_one:.200}, which is not host:port")
+        if not found:
+            raise BrokerRefused(f"{self._url} lists no brokers")
         if len(found) > BROKERS_MAX:
             raise BrokerRefused(
                 f"{self._url} lists {len(found):,} brokers, more than {BROKERS_MAX:,}"
@@ -134,14 +136,14 @@ class AskedBrokers:
         asked = f"GET {url}{_ADMIN}{path}"
         try:
             answer = self._client.get(f"{url}{_ADMIN}{path}")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise BrokerRefused(f"{asked}: {error}") from error
         if not answer.is_success:
             raise BrokerRefused(f"{asked} answered {answer.status_code}: {answer.text:.200}")
         try:
             return answer.json()
-        except ValueError as error:
-            raise BrokerRefused(f"{asked}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise BrokerRefused(f"{asked} answered no JSON, as a broker would") from error
 
 
 def _scheme_of(url: str) -> str:

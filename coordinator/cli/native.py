@@ -17,6 +17,7 @@ from coordinator.cli.output import counted, echo, print_json, rate
 from coordinator.cli.session import session_of
 from coordinator.config import Config, ConfigError
 from coordinator.native.engine.views import NativeState
+from coordinator.runtime.logs import configure_logs
 
 _WITHIN_S = 20.0
 
@@ -48,6 +49,11 @@ def show(context: typer.Context) -> None:
     if session.as_json:
         print_json(found)
         return
+    if found.path == "gate":
+        echo(
+            "path gate: the sidecar's own gate holds limits, and no limiter of the broker is steered"
+        )
+        return
     echo(f"path {found.path}, as {found.service_url or 'an unknown broker'}")
     for group in found.groups:
         echo(f"{group.name}: entry {_both(group.entry)}, rest {_both(group.rest)}")
@@ -78,6 +84,7 @@ def off(
     groups, and topics and namespaces to the publish and dispatch rates that they had.
     """
     loaded = load_or_refuse(config, settings)
+    configure_logs("warning")  # to standard error, as the outcome alone is printed
     try:
         done = asyncio.run(_off(loaded))
     except ConfigError as error:

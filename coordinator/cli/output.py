@@ -8,10 +8,13 @@ each escapes characters without a glyph (coordinator.insight.model.printable).
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -50,6 +53,14 @@ class _EscapingConsole(Console):
                 yield segment
             else:
                 yield Segment(printable_lines(segment.text), segment.style)
+
+
+def make_output_safe() -> None:
+    """Have a letter that the locale lacks written as its number, and what is closed take everything."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    elif isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def console() -> Console:

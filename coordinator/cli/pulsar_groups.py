@@ -42,6 +42,7 @@ def read_pulsar(
             verify=machine_trust(url),
             transport=transport,
             follow_redirects=True,
+            trust_env=False,
         ) as http:
             return _Reader(http).read()
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
@@ -118,4 +119,7 @@ class _Reader:
     def _get(self, path: str) -> Any:
         answer = self._http.get(path)
         answer.raise_for_status()
-        return answer.json()
+        try:
+            return answer.json()
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"GET {path} answered no JSON, as a broker would") from error

@@ -5,6 +5,7 @@ Spark is an extra and takes seconds to load, so a command imports its job within
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,9 @@ def _spark_job(out: str | None) -> Iterator[None]:
         WrongUse: the input or the request cannot be used.
         CommandFailed: Spark is not installed, or the output cannot be written.
     """
+    # Without a handler at the root, Spark's client prints a traceback of each Ctrl-C.
+    silent = logging.NullHandler()
+    logging.getLogger().addHandler(silent)
     try:
         from spark_jobs.refusals import RefusedInput  # noqa: PLC0415
 
@@ -53,6 +57,8 @@ def _spark_job(out: str | None) -> Iterator[None]:
     except OSError as error:
         told = str(error) if out is None else f"{out}: cannot be written: {error}"
         raise CommandFailed(told) from error
+    finally:
+        logging.getLogger().removeHandler(silent)
 
 
 def report(

@@ -16,7 +16,7 @@ from rich.live import Live
 
 from coordinator.cli.client import AdminClient
 from coordinator.cli.explain import dimension_of, wanted
-from coordinator.cli.failures import CommandFailed
+from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.frames import Frame, RateHistory, fair_share, read_frame, state_of
 from coordinator.cli.output import console, per_second, print_json, rate, table
@@ -26,6 +26,8 @@ from coordinator.core.model import Dimension
 from coordinator.insight.model.views import Explanation, WantView
 
 _HISTORY_S = 30.0
+_INTERVAL_S = (0.1, 3600.0)
+"""The least and the most seconds between frames."""
 
 
 def top(
@@ -36,10 +38,13 @@ def top(
     dimension: Annotated[
         str | None, typer.Option(help="The first one that is limited by default.")
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between frames.", min=0.1)] = 0.5,
+    interval: Annotated[float, typer.Option(help="Seconds between frames, 0.1 to 3,600.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
 ) -> None:
     """Show a live table of every broker's part of a group; Ctrl-C ends it."""
+    least, most = _INTERVAL_S
+    if not least <= interval <= most:  # nan is in no range
+        raise WrongUse(f"--interval {interval:g}: use a number from {least:g} to {most:,.0f}.")
     of = None if dimension is None else dimension_of(dimension)
     session = session_of(context)
     with session.connect() as client:

@@ -16,6 +16,14 @@ from coordinator.config.rules import broken
 _WITHOUT_GATE = {"gate_listen": "", "gate_upstream": ""}
 """Keys that have no default, and no meaning where there is no gate."""
 
+_IN_WORDS = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+"""The types of single values, as who writes the file calls them."""
+
 
 def load(path: Path, settings: Sequence[str] = ()) -> Config:
     """Read and check a configuration file.
@@ -110,7 +118,7 @@ def _unfit(key: str, value: Any, hint: Any) -> Iterator[str]:
             for name, each in value.items():
                 yield from _unfit(f"{key}.{name}", each, parts[1])
     elif type(value) is not hint and (hint, type(value)) != (float, int):
-        yield f"{key}: write a {hint.__name__}, got {value!r}"
+        yield f"{key}: write {_IN_WORDS[hint]}, got {value!r}"
 
 
 def _frozen(value: Any, hint: Any) -> Any:

@@ -305,6 +305,60 @@ def test_a_group_that_nothing_is_attached_to_is_noted(run: Run) -> None:
     assert [each for each in after if each["subject"] == "groups"] == []
 
 
+def test_a_group_that_the_configuration_names_is_not_noted(run: Run, world: World) -> None:
+    """All traffic counts against it, or all delayed messages."""
+    world.app = app_of(replace(world.backend, cluster_group="orders"))
+    findings = json.loads(run("doctor", "--json", carrier=InProcess(world)).stdout)
+
+    assert [each for each in findings if each["subject"] == "groups"] == []
+
+
+def test_a_sidecar_that_wants_a_token_is_not_to_be_started(run: Run) -> None:
+    """It runs, as its answer shows."""
+    answer = httpx.Response(401, json={"reason": "A token is needed"})
+    done = run("doctor", "--json", carrier=httpx.MockTransport(lambda _: answer))
+
+    (found,) = json.loads(done.stdout)
+    assert (done.exit_code, found["level"]) == (1, "wrong")
+    assert found["fix"] == "Any token that the sidecar takes will do."
+
+
+@pytest.mark.parametrize(
+    ("words", "broker"), [((), "broker-1"), (("--api", "http://127.0.0.1:8087"), None)]
+)
+def test_a_sidecar_that_wants_a_token_holds_its_ports(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    broker: str | None,
+) -> None:
+    """The doctor must not have it stopped."""
+    told: list[object] = []
+
+    def examined(_config: object, name: object, _probes: object) -> list[object]:
+        told.append(name)
+        return []
+
+    monkeypatch.setattr("coordinator.cli.doctor_host.examine_host", examined)
+    file = tmp_path / "sidecar.toml"
+    file.write_text(run("config", "example").stdout)
+    answer = httpx.Response(401, json={"reason": "A token is needed"})
+
+    run(*words, "doctor", "--config", str(file), carrier=httpx.MockTransport(lambda _: answer))
+
+    assert told == [broker]
+
+
+def test_a_parent_is_not_noted(run: Run) -> None:
+    """Nothing can be attached to it, and it limits its children."""
+    run("groups", "create", "orders-new", "--parent", "orders")
+    findings = json.loads(run("doctor", "--json").stdout)
+
+    noted = [each["text"] for each in findings if each["subject"] == "groups"]
+    assert noted == ["nothing is attached to orders-new, so it limits nothing"]
+
+
 def test_a_sidecar_that_ends_in_the_middle_is_told_with_what_was_found_before(
     run: Run, world: World
 ) -> None:

@@ -295,7 +295,8 @@ def test_groups_of_a_running_pulsar_are_imported(run: Run, world: World) -> None
     ("answer", "reason"),
     [
         (httpx.Response(401, text="no"), "Pulsar answered 401 to GET /admin/v2/resourcegroups: no"),
-        (httpx.Response(200, text="<html>"), "Cannot read Pulsar's groups at http://pulsar"),
+        (httpx.Response(200, text="<html>"), "GET /resourcegroups answered no JSON"),
+        (httpx.Response(200, text="[" * 100_000), "GET /resourcegroups answered no JSON"),
     ],
 )
 def test_a_pulsar_that_does_not_say(run: Run, answer: httpx.Response, reason: str) -> None:

@@ -1,13 +1,18 @@
-"""``native show``."""
+"""``native show``, and the form of what ``native off`` prints."""
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import structlog
 
 from admin_api.routes import pages
+from coordinator.config import Config
 from coordinator.native.engine.conditions import NativeCondition
 from tests.admin_api.world import FixedNative, World, app_of
 from tests.cli.conftest import InProcess, Run
@@ -65,4 +70,36 @@ def test_all_pages_of_groups_are_shown(
 
 def test_without_native_enforcement_there_is_only_the_path(run: Run) -> None:
     """The gate holds traffic back."""
-    assert run("native", "show").stdout == "path gate, as an unknown broker\n"
+    assert run("native", "show").stdout == (
+        "path gate: the sidecar's own gate holds limits, and no limiter of the broker is steered\n"
+    )
+
+
+@pytest.fixture
+def set_back() -> Iterator[None]:
+    """The next test logs as if nothing had been configured."""
+    handlers = list(logging.getLogger().handlers)
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+
+
+@pytest.mark.usefixtures("set_back")
+def test_off_prints_its_outcome_alone(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its parts log to standard error, and warnings alone."""
+
+    async def off(_: Config) -> list[str]:
+        structlog.get_logger().info("connected")
+        structlog.get_logger().warning("slow")
+        return ["orders set to 300 msg/s and -1 B/s"]
+
+    monkeypatch.setattr("coordinator.cli.native._off", off)
+    file = tmp_path / "sidecar.toml"
+    file.write_text(run("config", "example").stdout)
+
+    done = run("native", "off", "--config", str(file), "--json")
+
+    assert json.loads(done.stdout) == {"done": ["orders set to 300 msg/s and -1 B/s"]}
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["slow"]

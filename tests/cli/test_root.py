@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import httpx
 import pytest
 
+from coordinator.cli.client import AdminClient
+from coordinator.cli.failures import CommandFailed
+from deploy.local.ports import free_block
 from tests.cli.conftest import InProcess, Run
 
 
@@ -71,7 +77,13 @@ def test_after_two_dashes_nothing_is_an_option(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("groups", "list", "--api"), ("--token",), ("groups", "list", "--api", "nonsense")]
+    "words",
+    [
+        ("groups", "list", "--api"),
+        ("--token",),
+        ("groups", "list", "--api", "nonsense"),
+        ("groups", "list", "--api", "http://a..b"),
+    ],
 )
 def test_unusable_options_are_wrong_use(run: Run, words: tuple[str, ...]) -> None:
     """An option without a value, and a URL that is none."""
@@ -81,6 +93,28 @@ def test_unusable_options_are_wrong_use(run: Run, words: tuple[str, ...]) -> Non
 
     assert wrong.exit_code == 2
     assert "--api" in wrong.stderr or "--token" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("groups", "get"), ("operations",), ("groups", "create", "x", "--law")]
+)
+def test_an_argument_that_is_not_utf_8_is_wrong_use(
+    run: Run, transport: InProcess, words: tuple[str, ...]
+) -> None:
+    """It could not be sent."""
+    wrong = run(*words, "caf\udce9")
+
+    assert (wrong.exit_code, transport.requests) == (2, [])
+    assert r"caf\udce9 is not written in UTF-8" in wrong.stderr
+
+
+def test_the_api_is_asked_directly_as_a_sidecar_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the environment names is for other places; it would get the token, too."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    api = f"http://127.0.0.1:{free_block()[0]}"
+
+    with AdminClient(api) as client, pytest.raises(CommandFailed, match=f"Cannot reach {api}"):
+        client.health()
 
 
 @pytest.mark.parametrize(
@@ -100,9 +134,11 @@ def test_unreachable_api_is_one_line(run: Run, error: httpx.HTTPError) -> None:
     "response",
     [
         httpx.Response(200, text="<html>"),
+        httpx.Response(200, text="[" * 100_000),
         httpx.Response(200, json=7),
         httpx.Response(404, text="<html>"),
         httpx.Response(500, json=[]),
+        httpx.Response(500, text="[" * 100_000),
         httpx.Response(302),
     ],
 )
@@ -111,6 +147,29 @@ def test_something_else_answers(run: Run, response: httpx.Response) -> None:
     failed = run("groups", "list", carrier=answering(response))
 
     assert failed.exit_code == 1
+    assert "is not the admin API of a sidecar" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("groups", "delete", "orders"),
+        ("groups", "attach", "orders", "--namespace", "shop/orders"),
+        ("groups", "detach", "--namespace", "shop/orders"),
+    ],
+)
+def test_a_broker_is_not_taken_for_a_sidecar(run: Run, words: tuple[str, ...]) -> None:
+    """It has the same paths below /admin/v2, and would change a group of its own."""
+    asked: list[str] = []
+
+    def broker(request: httpx.Request) -> httpx.Response:
+        asked.append(request.method)
+        ours = request.url.path.startswith("/quota/")
+        return httpx.Response(404, text="<html>") if ours else httpx.Response(204)
+
+    failed = run(*words, carrier=httpx.MockTransport(broker))
+
+    assert (failed.exit_code, failed.stdout, set(asked)) == (1, "", {"GET"})
     assert "is not the admin API of a sidecar" in failed.stderr
 
 
@@ -183,6 +242,18 @@ def test_a_token_that_is_none_is_told_and_not_repeated(
     assert not transport.requests
 
 
+def test_refused_role(run: Run) -> None:
+    """The token is good, so the message asks for another role's."""
+    response = httpx.Response(403, json={"reason": "Role bob is no super-user"})
+
+    failed = run("groups", "list", carrier=answering(response))
+
+    assert failed.exit_code == 1
+    assert failed.stderr == (
+        "Role bob is no super-user. --token or PULSAR_QUOTA_TOKEN takes the token of another role.\n"
+    )
+
+
 def test_large_request_is_wrong_use(run: Run) -> None:
     """413 will be 413 for ever."""
     response = httpx.Response(413, json={"reason": "The body is larger"})
@@ -199,3 +270,42 @@ def test_help(run: Run, words: tuple[str, ...]) -> None:
 
     assert shown.exit_code == 0
     assert "pulsar-quota" in shown.stdout
+
+
+def into(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of the shell in which PROGRAM is the command, as a process of its own."""
+    line = command.replace("PROGRAM", f"{sys.executable} -m coordinator.cli")
+    return subprocess.run(
+        ["bash", "-c", line],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60.0,
+    )
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_line() -> None:
+    """The device takes nothing, as a disk without room."""
+    full = into("PROGRAM config example > /dev/full")
+
+    told = "The output cannot be written: No space left on device.\n"
+    assert (full.returncode, full.stderr) == (1, told)
+
+
+@pytest.mark.slow
+def test_a_closed_output_takes_everything() -> None:
+    """The exit code is the answer then."""
+    closed = into("PROGRAM doctor --native http://127.0.0.1:1 >&-")
+
+    assert (closed.returncode, closed.stderr) == (1, "")
+
+
+@pytest.mark.slow
+def test_a_letter_that_the_output_lacks_is_shown_as_its_number() -> None:
+    """Terminals and files of other encodings than UTF-8 get all of the rest."""
+    shown = into("PROGRAM doctor --native http://127.0.0.1:1/\u0142", PYTHONIOENCODING="latin-1")
+
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert r"http://127.0.0.1:1/\u0142/admin/v2/brokers" in shown.stdout

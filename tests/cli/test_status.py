@@ -259,6 +259,8 @@ def test_explain_without_participants(run: Run, world: World) -> None:
         (("top", "--dimension", "speed"), 2),
         (("top", "--once", "none"), 1),
         (("top", "--interval", "0"), 2),
+        (("top", "--interval", "nan"), 2),
+        (("top", "--interval", "inf"), 2),
         (("explain",), 2),
     ],
 )

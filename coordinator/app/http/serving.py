@@ -190,9 +190,15 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def try_address(config: Config) -> None:
-    """Raise ConfigError if the API could not listen at its address."""
-    with _listening(*split_address("admin_listen", config.admin_listen)):
-        pass
+    """Listen at the API's address for a moment, before this sidecar joins the others.
+
+    What listens there is as a rule this broker's sidecar: two of one broker push each other out of the
+    membership for as long as both run.
+
+    Raises:
+        ConfigError: the address is in use.
+    """
+    _listening(*split_address("admin_listen", config.admin_listen)).close()
 
 
 @contextlib.asynccontextmanager

@@ -362,6 +362,15 @@ async def test_readers_of_events_hear_what_happens_at_home_until_the_end(world: 
             await asyncio.sleep(0.01)
 
 
+async def test_an_address_in_use_is_told_before_anything_is_connected(world: World) -> None:
+    """A second sidecar of one broker would push the first out; what is free is left free."""
+    settings = config()
+    serving.try_address(settings)
+    async with serving.serving(settings, app_of(world)):
+        with pytest.raises(ConfigError, match=r"admin_listen .* address already in use"):
+            serving.try_address(settings)
+
+
 async def test_an_api_that_cannot_be_built_is_heard_of() -> None:
     """With the very failure; the sidecar ends by it."""
 
