@@ -28,13 +28,16 @@ from coordinator.gate.engine.consumer_pace import ALLOWED_MAX, PER_MESSAGE
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.admission import AdmissionQueue
-from coordinator.gate.limits.publish_buffer import PublishBuffer
+from coordinator.gate.limits.publish_buffer import PublishBuffer, Reservation
 from coordinator.gate.protocol.stream import FrameVerdict
 
 ALWAYS_FITS: Final = 256 * 1024
 """An entry of this size fits wherever its connection holds nothing else: as much as one read brings. It
 counts in no share, and takes nothing of others: beside the buffer, each connection holds one at most.
 Without it, a consumer of small entries could be closed at each of them while its share is full."""
+
+OWN_ROOM: Final = "the connection's own"
+"""Stands for a share where bytes count in none."""
 
 _NEWS: Final = Entries(0, 0, 0, 0, 0)
 """The cost of a frame that is no entry."""
@@ -79,9 +82,8 @@ class Deliveries:
         self._now_ns = now_ns
         #: Bytes of what is held, with what holding takes beside them.
         self.held_bytes = 0
-        #: How many of them are reserved for an entry that has not arrived in full, and in which share.
-        self.reserved = 0
-        self._reserved_of = ""
+        #: How many of them are for an entry that has not arrived in full, and in which share.
+        self.arriving = Reservation(self._count_in)
         #: The held entry that is in the room of the connection, and so in no share.
         self._own: HeldEntry | None = None
         #: Consumers of which held entries have passed since this read began: they go out behind it.
@@ -107,39 +109,23 @@ class Deliveries:
     ) -> FrameVerdict | int:
         """Hold a frame for a consumer; close the consumer if there is no room for it."""
         size = frame_end - start + HELD_FRAME_OVERHEAD
-        has_its_room = size == self.reserved
-        self.reserve(0)
+        has_its_room = size == self.arriving.size
+        self.arriving.keep(0)
         is_own = not self.held_bytes and size <= ALWAYS_FITS
         if not is_own and not has_its_room and not self._has_room(consumer, size, entries):
             self._close(consumer)
             return FrameVerdict.DISCARD
         if frame_end > len(data):
-            self.reserve(size, "" if is_own else consumer.buffer_share)
+            self.arriving.keep(size, OWN_ROOM if is_own else consumer.buffer_share)
             return frame_end
         now_ns = self._now_ns()
         entry = HeldEntry(data[start:frame_end], entries, permits, now_ns)
-        self.held_bytes += size
         if is_own:
             self._own = entry
-        else:
-            self._count(consumer, size)
+        self._count(consumer, entry, size)
         consumer.hold(entry)
         consumer.ask(self._queue, now_ns)
         return FrameVerdict.TAKEN
-
-    def reserve(self, size: int, share: str = "") -> None:
-        """Keep this much room for the entry that is arriving, and no other.
-
-        Args:
-            size: the bytes that it takes; 0 is none.
-            share: in which they count; none is in the room that each connection has.
-        """
-        self.held_bytes += size - self.reserved
-        if self._reserved_of:
-            self._room.count(self._reserved_of, -self.reserved)
-        if share:
-            self._room.count(share, size)
-        self.reserved, self._reserved_of = size, share
 
     def hold_news(
         self, consumer: Consumer, data: bytes, start: int, frame_end: int
@@ -193,13 +179,20 @@ class Deliveries:
         fits_here = not self.held_bytes or self.held_bytes + size <= self._bytes_max
         return fits_here and self._room.has_room(consumer.buffer_share, size)
 
-    def _count(self, consumer: Consumer, size: int) -> None:
-        consumer.buffered_bytes += size
-        self._room.count(consumer.buffer_share, size)
+    def _count(self, consumer: Consumer, entry: HeldEntry, size: int) -> None:
+        """Count the bytes of an entry, which is in the room of the connection or in a share."""
+        if entry is self._own:
+            self._count_in(OWN_ROOM, size)
+        else:
+            consumer.buffered_bytes += size
+            self._count_in(consumer.buffer_share, size)
+
+    def _count_in(self, share: str, size: int) -> None:
+        self.held_bytes += size
+        if share != OWN_ROOM:
+            self._room.count(share, size)
 
     def _end(self, consumer: Consumer, entry: HeldEntry) -> None:
-        self.held_bytes -= entry.taken
+        self._count(consumer, entry, -entry.taken)
         if entry is self._own:
             self._own = None
-        else:
-            self._count(consumer, -entry.taken)

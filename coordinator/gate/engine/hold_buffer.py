@@ -40,7 +40,7 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.metering import TOLD_NS, Advance, MeteredLimiter
-from coordinator.gate.limits.publish_buffer import COMMANDS, PublishBuffer
+from coordinator.gate.limits.publish_buffer import COMMANDS, PublishBuffer, Reservation
 from coordinator.gate.limits.throttle import Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.contents import Storing
@@ -153,8 +153,7 @@ class HoldBuffer:
         self.held_bytes = 0
         self._unfinished_bytes = 0
         #: How many of them are those of a SEND that is arriving, and in which share.
-        self._reserved = 0
-        self._reserved_of = ""
+        self._arriving = Reservation(self._count_held)
 
     def has_room_for_requests(self, frames: int) -> bool:
         """Return whether the broker may get this many more SENDs without an answer."""
@@ -180,27 +179,19 @@ class HoldBuffer:
             return frame_end
         frame_size = frame_end - start + HELD_FRAME_OVERHEAD
         self._count_by_limit(producer, limiters, cost)
-        if not self._reserved and not self._has_room(producer.buffer_share, frame_size):
+        if not self._arriving.size and not self._has_room(producer.buffer_share, frame_size):
             return FrameVerdict.STOP
         if not has_arrived:
-            self._reserve(frame_size, producer.buffer_share)
+            self._arriving.keep(frame_size, producer.buffer_share)
             return frame_end
         producer.hold(data[start:frame_end], cost, self.now_ns)
         self._count_held(producer.buffer_share, frame_size)
-        self._reserve(0)
+        self._arriving.keep(0)
         if producer.waits_for is None and producer not in self.overdue:
             self._queue.wait(producer, self.now_ns)
             if producer.held:
                 self.throttle.count(producer.reason)
         return FrameVerdict.TAKEN
-
-    def _reserve(self, size: int, share: str = "") -> None:
-        """Keep this much room of a share for the SEND that is arriving, and no other; 0 is for none."""
-        if self._reserved:
-            self._count_held(self._reserved_of, -self._reserved)
-        if size:
-            self._count_held(share, size)
-        self._reserved, self._reserved_of = size, share
 
     def _count_by_limit(
         self, producer: Producer, limiters: Sequence[PublishLimiter], cost: Cost
@@ -238,7 +229,7 @@ class HoldBuffer:
 
     def has_room_for_unfinished(self, size: int) -> bool:
         """Return whether this much of an unfinished frame may be kept; stop reading if not."""
-        if self._reserved:
+        if self._arriving.size:
             return True
         size += HELD_FRAME_OVERHEAD
         held = self.held_bytes - self._unfinished_bytes
@@ -257,8 +248,8 @@ class HoldBuffer:
         A SEND that has its room counts with all that it will be, and not here.
         """
         if not size:
-            self._reserve(0)
-        taken = size + HELD_FRAME_OVERHEAD if size and not self._reserved else 0
+            self._arriving.keep(0)
+        taken = size + HELD_FRAME_OVERHEAD if size and not self._arriving.size else 0
         if taken != self._unfinished_bytes:
             self.held_bytes += taken - self._unfinished_bytes
             self._unfinished_bytes = taken
@@ -373,7 +364,7 @@ class HoldBuffer:
         for consumer in tuple(self.participants.consumers.values()):
             self.end(consumer)
         self._storing.close()
-        self.deliveries.reserve(0)
+        self.deliveries.arriving.keep(0)
         self._buffer.forget(self._released)
         self.count_unfinished(0)
 

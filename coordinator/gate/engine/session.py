@@ -353,8 +353,8 @@ class Session:
         deliveries = self._holding.deliveries
         deliveries.begin_read()
         self._from_broker.go_on()
-        if deliveries.reserved and not self._from_broker.awaits_rest:
-            deliveries.reserve(0)
+        if deliveries.arriving.size and not self._from_broker.awaits_rest:
+            deliveries.arriving.keep(0)
         self._holding.overdue.answered(now_ns)
         self._resume()
 

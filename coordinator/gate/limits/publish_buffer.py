@@ -101,6 +101,33 @@ class SharedBytes:
         return True
 
 
+class Reservation:
+    """The room that a connection keeps for the one frame that is arriving.
+
+    Args:
+        count: takes a share and the bytes that it holds more, or fewer if negative.
+
+    Attributes:
+        size: the bytes kept; 0 is none.
+        share: in which they count.
+    """
+
+    __slots__ = ("_count", "share", "size")
+
+    def __init__(self, count: Callable[[str, int], None]) -> None:
+        self._count = count
+        self.size = 0
+        self.share = ""
+
+    def keep(self, size: int, share: str = "") -> None:
+        """Keep this much, in place of all that was kept before; 0 is nothing."""
+        if self.size:
+            self._count(self.share, -self.size)
+        if size:
+            self._count(share, size)
+        self.size, self.share = size, share
+
+
 class _Line:
     """The connections that are not read because their share has no room: at least one."""
 

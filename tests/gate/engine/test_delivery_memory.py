@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from coordinator.gate.engine.deliveries import OWN_ROOM
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.own_frames import NO_REQUEST
@@ -199,8 +200,10 @@ class Traffic:
         for client in self._clients:
             deliveries = client.session._holding.deliveries
             beside += 0 if deliveries._own is None else deliveries._own.taken
-            beside += 0 if deliveries._reserved_of else deliveries.reserved
-            book[deliveries._reserved_of] += deliveries.reserved if deliveries._reserved_of else 0
+            arriving = deliveries.arriving
+            is_own = arriving.share == OWN_ROOM
+            beside += arriving.size if is_own else 0
+            book[arriving.share] += 0 if is_own else arriving.size
             for consumer in client.session._participants.consumers.values():
                 book[consumer.buffer_share] += consumer.buffered_bytes
         room = self._bench.buffer.deliveries
