@@ -77,10 +77,8 @@ def sets_of(
     """
     found: dict[str, GroupSet] = {}
     for namespace in sorted({*namespaces, *attachments.namespaces}):
-        if namespace == "pulsar/system":
-            continue  # it carries the entries themselves
-        if namespace.count("/") != 1:
-            continue  # with a cluster in its name, as old releases had; nothing can be set for it
+        if not _is_settable(namespace):
+            continue
         tenant, _, local = namespace.partition("/")
         groups = attachments.groups_of(tenant, local)
         if cluster_group and cluster_group not in groups:
@@ -88,6 +86,13 @@ def sets_of(
         if groups:
             found[namespace] = groups
     return found
+
+
+def _is_settable(namespace: str) -> bool:
+    """Return whether rates can be set for a namespace."""
+    if namespace == "pulsar/system":
+        return False  # it carries the entries themselves
+    return namespace.count("/") == 1  # old releases had a cluster in the name
 
 
 class Homes:
@@ -139,12 +144,12 @@ class Homes:
     def detached(self, existing: Iterable[str]) -> frozenset[str] | None:
         """Return which of all namespaces count against no group; None before the attachments are known.
 
-        Those that carry entries, or for which nothing can be set, are left out here, too (`sets_of`).
+        Those for which nothing can be set are left out, as in `sets_of`.
         """
         if not self._is_known:
             return None
-        settable = frozenset(sets_of(self._attachments, existing, cluster_group="any"))
-        return settable - sets_of(self._attachments, existing, self._cluster_group).keys()
+        settable = frozenset(filter(_is_settable, existing))
+        return settable - sets_of(self._attachments, settable, self._cluster_group).keys()
 
     def _resolve(self) -> None:
         self.namespaces = sets_of(self._attachments, self._existing, self._cluster_group)
