@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from tests.clients.harness import run_scenes
-from tests.clients.releases import Release, all_releases
+from tests.clients.releases import HELD, Release, all_releases
 from tests.integration.told import DROPPED, held, sample
 from tests.integration.world import TENANT, World, eventually, make_world
 
@@ -24,16 +23,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.verify, pytest.mark.timeout(300)]
 SENT = 200
 """The messages that a scene sends at once, of which the gate lets one pass a second."""
 
-_CLIENTS = ("python 3.13.0", "java 4.2.4", *(["go v0.19.0"] if shutil.which("go") else []))
-"""Those to try; Go's is built by the `go` of this machine, if there is one."""
-
 Requests = Callable[[str], bool]
 
 _numbers = itertools.count()
 
 clients = pytest.mark.parametrize(
     "client",
-    [each for each in all_releases() if each.name in _CLIENTS],
+    [each for each in all_releases() if each.name in HELD],
     ids=lambda release: release.name,
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.verify.fetching import FETCHES
 from tests.verify.plugin import Noted, read
 from tests.verify.rooms import ROOMS, room_of
 from tests.verify.rows import HELD, MISSED, NOT_MEASURED, Row, decided, of_test, table
@@ -98,7 +99,9 @@ def test_each_room_has_tests_and_each_file_of_a_room_exists() -> None:
     """A file that is renamed leaves no room without notice."""
     for room in ROOMS:
         assert all(Path(path).exists() for path in room.paths), room
-    assert len({room.name for room in ROOMS}) == len(ROOMS)
+    names = {room.name for room in ROOMS}
+    assert len(names) == len(ROOMS)
+    assert FETCHES.keys() <= names
     found = room_of("tests/attacks/test_borrowing.py::test_no_lookup_names_a_role[a]")
     assert found is not None
     assert found.name == "identity", "the first room that has a test"
