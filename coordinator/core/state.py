@@ -40,7 +40,7 @@ from coordinator.core.allocation.laws import JOINT_LAW, LAWS_OF_USE
 from coordinator.core.certificate.certifier import Certifier, Facts
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.certificate.trees import certificate_of_all
-from coordinator.core.decider import Decider
+from coordinator.core.decisions.decider import Decider
 from coordinator.core.degradation import Degradations
 from coordinator.core.demand.meters import Meters
 from coordinator.core.demand.observing import Observer, is_observed

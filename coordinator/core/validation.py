@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from coordinator.core.allocation.laws import JOINT_LAW
 from coordinator.core.allocation.splitting import Binding, Split, reserve_in
-from coordinator.core.decider import Decider
+from coordinator.core.decisions.decider import Decider
 from coordinator.core.escrow.books import limit_of, of_dimension
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.invariants import InvariantBroken, holds

@@ -12,7 +12,7 @@ from coordinator.core.model import Dimension, UsageReport
 from coordinator.core.traffic import NamespaceTraffic
 
 if TYPE_CHECKING:  # the gate's process has the ports, and no core
-    from coordinator.core.decision import Decision
+    from coordinator.core.decisions.decision import Decision
     from coordinator.core.state import CoordinatorState
 
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from coordinator.app import runner
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.config import ConfigError
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.events import Event, Tick, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction
 from coordinator.core.lifecycle import Lifecycle

@@ -9,19 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.cli.__main__ import main
-from coordinator.core.decider import Decider
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
+from coordinator.core.decisions.moving import MovingLimits
 
 
 def take_everything() -> None:
     """Take all of the limit; explanations still tell the decision of law and policy."""
-    transfer = Decider._transfer
+    move = MovingLimits.decide
 
-    def greedy(decider: Decider, group: Any, dimension: Any, *facts: Any) -> Decision:
-        decision = transfer(decider, group, dimension, *facts)
-        return replace(decision, local_limit=group.limits.of(dimension))
+    def greedy(limits: MovingLimits, limit: Any, whole: int, facts: Any) -> Decision:
+        return replace(move(limits, limit, whole, facts), local_limit=whole)
 
-    Decider._transfer = greedy  # type: ignore[method-assign, assignment]
+    MovingLimits.decide = greedy  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

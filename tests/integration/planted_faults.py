@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coordinator.cli import sidecar
 from coordinator.cli.__main__ import main
-from coordinator.core import decider
+from coordinator.core.decisions import booked
 from coordinator.gate.process.spawning import spawned
 
 
@@ -22,7 +22,7 @@ def lose_a_send() -> None:
 
 def raise_without_a_grant() -> None:
     """Every broker of a strict group takes half of the limit, whatever its books say."""
-    vars(decider)["limit_of"] = lambda _parts, limit: limit // 2
+    vars(booked)["limit_of"] = lambda _parts, limit: limit // 2
 
 
 if __name__ == "__main__":

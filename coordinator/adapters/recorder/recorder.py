@@ -33,7 +33,7 @@ from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.trees import Trees
 from coordinator.adapters.recorder.writer import RecorderBounds, RowWriter
 from coordinator.backlog.rules.views import BacklogView
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.events import Event, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Member, ResourceGroup, UsageReport

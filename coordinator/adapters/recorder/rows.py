@@ -14,7 +14,7 @@ from coordinator.adapters.recorder.seconds import Second
 from coordinator.backlog.rules.model import NO_QUOTA
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.certificate.statement import Certificate
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,

@@ -32,9 +32,10 @@ too much at every look. A difference of less than a hundredth of the group's lim
 
 The cap is the judgement of this sidecar alone, as it depends on when reports arrived. It therefore never
 enters a split, which must be equal everywhere: it decides only how far an announced limit keeps this
-broker from raising itself (decider.py). If a broker is judged wrongly and does hold more than an equal
-part, the sum of the limits is larger by that excess; the certificate shows it meanwhile. Under ``strict``
-no limit depends on an announcement, and a false statement of a holding does no more than delay transfers.
+broker from raising itself (decisions/moving.py). If a broker is judged wrongly and does hold more than
+an equal part, the sum of the limits is larger by that excess; the certificate shows it meanwhile. Under
+``strict`` no limit depends on an announcement, and a false statement of a holding does no more than delay
+transfers.
 
 Weights are believed: under ``weights: topics`` a broker that claims more topics than it has gets their
 part.

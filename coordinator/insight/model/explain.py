@@ -11,7 +11,7 @@ from typing import Final
 from coordinator.core.allocation.laws import Claim
 from coordinator.core.allocation.splitting import Binding, Split, reserve_of
 from coordinator.core.certificate.statement import Certificate
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (

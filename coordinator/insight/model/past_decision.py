@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coordinator.core.allocation.laws import Claim
 from coordinator.core.allocation.splitting import Binding, Split
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import LimitKey, MonitoringClass, Rate, Unit
 from coordinator.core.rates import in_digits

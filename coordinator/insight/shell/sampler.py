@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from coordinator.backlog.rules.views import BacklogView
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.events import Event
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup

@@ -20,7 +20,7 @@ from coordinator.adapters.recorder.rows import EnforcedBy
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.allocation.splitting import Binding
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,

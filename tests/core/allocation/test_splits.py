@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from coordinator.core.allocation.fill import max_min_of_all
 from coordinator.core.allocation.laws import Claim, max_min
 from coordinator.core.allocation.splits import MANY
-from coordinator.core.decider import Decider
-from coordinator.core.decision import Decision
+from coordinator.core.decisions.decider import Decider
+from coordinator.core.decisions.decision import Decision
 from coordinator.core.degradation import Degradations
 from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from coordinator.core import decider
+from coordinator.core.decisions import decider
 from coordinator.core.escrow.tree_quota import TreeQuotas
 from coordinator.core.events import GroupsChanged, ParticipantsChanged, TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits

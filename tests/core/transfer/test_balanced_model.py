@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from coordinator.core.decider import Decider
+from coordinator.core.decisions.decider import Decider
 from coordinator.core.events import GroupsChanged
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
@@ -196,7 +196,7 @@ def _keep(*_: object) -> None:
         (
             back_while_one_is_dead,
             {
-                "decider.Decider.restart": Decider.mark_all,
+                "decisions.decider.Decider.restart": Decider.mark_all,
                 "degradation.Degradations.restart": _keep,
             },
         ),
