@@ -166,11 +166,12 @@ class Participants:
         yield from self.consumers.values()
 
     def set_role(self, role: str) -> None:
-        """Share the turns of this role from now on; its groups are resolved by ``reattach``."""
+        """Share the turns of this role from now on; none may wait. ``reattach`` resolves its groups."""
         self.role = role
         self.client = self._client_of(role)
         for participant in self:
             participant.client = self.client
+            participant.served_until_ns.clear()  # by the clocks of another client
 
     # Requests of the client
 

@@ -423,8 +423,7 @@ class Session:
         gets a message that the new role's limit lets pass.
         """
         if self._participants.role != self._identity.role and not self.client_waits:
-            self._participants.set_role(self._identity.role)
-            self._holding.reattach()
+            self._holding.set_role(self._identity.role)
             self._resume()
 
     def _replicates(self, producer: ProducerCommand) -> str | None:

@@ -133,6 +133,7 @@ class StoringCommands:
         """Resolve the groups of the first command again; it waits for the new ones."""
         if self._held:
             self._queue.withdraw(self, self._now_ns())
+            self.served_until_ns.clear()
             self._begin()
 
     def close(self) -> None:
