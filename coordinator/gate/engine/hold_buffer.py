@@ -416,6 +416,9 @@ class HoldBuffer:
     def _forward(self, producer: Producer, frame: bytes, cost: Cost) -> None:
         self._count_held(producer.buffer_share, -len(frame) - HELD_FRAME_OVERHEAD)
         self.participants.unanswered += 1
+        if producer.exempt:
+            self._counters.replicated_messages += cost.messages
+            self._counters.replicated_bytes += cost.size
         self.tell_debts(producer, cost.messages, cost.size)
         self._send(frame)
         self._released()

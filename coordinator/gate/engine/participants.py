@@ -340,6 +340,7 @@ class Participants:
         self.producers[command.producer_id] = producer
         if producer.exempt:
             producer.namespace = self._groups.replicated_namespace(command.topic)
+            producer.namespace.joined(1)
             self._exempted(command)
 
     def groups_of(self, participant: Producer | Consumer, now_ns: int) -> tuple[Group, ...]:
@@ -402,6 +403,8 @@ class Participants:
     def remove(self, participant: Producer | Consumer) -> None:
         """Remove a participant from its groups."""
         participant.attach(())
+        if participant.exempt:
+            participant.namespace.joined(-1)
         participant.count_for(NOWHERE)
         if isinstance(participant, Producer):
             self.unanswered -= participant.unanswered
