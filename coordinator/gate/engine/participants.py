@@ -413,6 +413,7 @@ class Participants:
         else:
             del self.consumers[participant.consumer_id]
             key = (SubscribeCommand, participant.consumer_id)
+        self._closed.pop(key, None)
         self._closed[key] = None
         if len(self._closed) > _CLOSED_MAX:
             del self._closed[next(iter(self._closed))]
