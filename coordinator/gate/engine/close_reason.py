@@ -13,6 +13,7 @@ class CloseReason(Enum):
     NO_DESCRIPTORS = "no file descriptors left"
     TLS_HANDSHAKE = "TLS handshake failed or took too long"
     NO_CONNECT = "client did not say CONNECT in time"
+    CLIENT_SILENT = "client did not answer the broker's challenge in time"
     BROKER_SILENT = "broker did not answer CONNECT in time"
     CLIENT_STALLED = "client took nothing of what was sent to it"
     BROKER_STALLED = "broker took nothing of what was sent to it"

@@ -181,6 +181,23 @@ async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None
         assert here.closes == {"broker did not answer CONNECT in time": 1}
 
 
+async def test_a_client_that_does_not_answer_the_brokers_challenge_is_not_waited_for() -> None:
+    """The broker has answered, and is not told to be silent."""
+    broker = FakeBroker()
+    broker.accepts = False
+    challenge = peer.command(36, (1, "test"))
+    async with site(broker) as here:
+        client = await here.visit()
+        client.writer.write(peer.connect())
+        await until(lambda: len(broker.received) == 1)
+        broker.writers[0].write(challenge)
+        assert await client.reader.readexactly(len(challenge)) == challenge
+        here.pass_time(22)
+
+        assert await client.is_closed()
+        assert here.closes == {"client did not answer the broker's challenge in time": 1}
+
+
 async def test_a_client_that_is_connected_may_be_silent() -> None:
     """Its broker alone decides about it."""
     async with site() as here:
