@@ -20,3 +20,4 @@ class CloseReason(Enum):
     FRAME_UNFINISHED = "client did not complete a held frame in time"
     END_NOT_TAKEN = "rest of a closed connection was not taken in time"
     MALFORMED = "malformed frame"
+    FAULT = "fault of the gate itself"

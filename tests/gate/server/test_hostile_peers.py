@@ -141,6 +141,26 @@ async def test_nothing_is_decided_behind_a_frame_of_the_broker_that_makes_no_sen
         assert await client.is_closed()
 
 
+async def test_a_fault_of_the_gate_ends_the_connection_where_it_shows_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A change of attachments reaches all the others, and its caller does not fail."""
+    async with site() as here:
+        clients = [await here.client() for _ in range(3)]
+        broken, *others = sorted(here.gate._connections, key=lambda each: each.peer)
+        monkeypatch.setattr(broken.session, "reattach", lambda _: clients[3])
+        with structlog.testing.capture_logs() as lines:
+            here.gate.set_attachments(Attachments({"tenant": "group"}))
+            await until(broken.ended.is_set)
+
+        assert here.closes == {"fault of the gate itself": 1}
+        assert [(line["peer"], line["exc_info"]) for line in lines] == [(broken.peer, True)]
+        assert sum(traffic.participants for traffic in here.gate.collect()) == len(others)
+        for client in clients:
+            if client.writer.get_extra_info("sockname")[1] != int(broken.peer.rpartition(":")[2]):
+                assert await client.asks(peer.PING) == peer.PONG
+
+
 async def test_a_client_that_has_left_opens_nothing_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
