@@ -53,7 +53,8 @@ _BUS: Final[Texts] = {
     "sent": "Reports sent, counted per bus topic.",
     "received": "Payloads received, the own ones included.",
     "dropped": (
-        "Reports not sent while a bus topic was not connected, and the oldest of a full queue."
+        "Reports not sent while a bus topic was not connected, the oldest of a full queue, and what came "
+        "with names or properties above 256 KiB."
     ),
     "clients_ended": "Ends of the process that reads the bus topics; another one was started.",
 }

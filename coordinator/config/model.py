@@ -245,8 +245,8 @@ class Config:
     """the same for all connections together, as a sidecar's memory must not grow with the number of
     throttled clients. What waits for one limit, on however many connections, takes at most as much of it
     as it leaves free: half of it alone, a third each of two. Messages to consumers have a quarter of that
-    beside it by the same rule, and 256 KiB of each connection. What has arrived of large commands
-    that are not complete is at most half as much, or one that is larger."""
+    beside it by the same rule, and another quarter for the first small one of each connection. What has
+    arrived of large commands that are not complete is at most half as much, or one that is larger."""
     pending_publish_requests_max: Annotated[int, between(0, 1_000_000)] = 0
     """per client connection, publishes that wait for the broker's receipt; 0 leaves that to the broker's
     own maxPendingPublishRequestsPerConnection."""

@@ -61,6 +61,7 @@ MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
 
 _LOCAL_NAME_MAX = 255
+_ESCAPE = "\\u"
 _KEY = re.compile(r"([0-9a-f]{64})?")
 _NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
 
@@ -376,7 +377,10 @@ def encode_fields(fields: Mapping[str, Any], schema: int = SCHEMA) -> bytes:
 def json_object(data: bytes) -> dict[str, Any]:
     """Return the fields of a JSON object; raise DocumentError if it is none."""
     try:
-        document = json.loads(data)
+        text = data.decode()
+        document = json.loads(text)
+        if _ESCAPE in text:  # of half a surrogate pair: json takes it, and no answer could show it
+            json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # a megabyte of "[" is deeper than the stack
         raise DocumentError(f"not JSON: {error}") from error
     if not isinstance(document, dict):

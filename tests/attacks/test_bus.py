@@ -166,10 +166,59 @@ def clients_ended(world: World) -> list[float]:
     return [sample(world, name, series) or 0.0 for name in BROKERS]
 
 
+def not_handed_on(world: World) -> list[float]:
+    """Messages that each sidecar's client of the bus has dropped so far."""
+    series = "pulsar_quota_bus_dropped_total"
+    return [sample(world, name, series) or 0.0 for name in BROKERS]
+
+
 def pids(world: World) -> list[int]:
     """The processes of the coordinators and of the gates."""
     coordinators = [world.sidecars.pid(name) for name in BROKERS]
     return coordinators + [world.sidecars.gate(name).pid for name in BROKERS]
+
+
+TEXT = "x" * 300 * 1024
+"""More than the client of the bus hands on beside the content."""
+
+NAMED: dict[str, tuple[peer.Field, ...]] = {
+    "name of the producer": ((1, TEXT), (2, 0), (3, 1)),
+    "one property": ((1, "p"), (2, 0), (3, 1), (4, peer.message((1, "k"), (2, TEXT)))),
+    "name of a property": ((1, "p"), (2, 0), (3, 1), (4, peer.message((1, TEXT), (2, "v")))),
+    "many properties": (
+        (1, "p"), (2, 0), (3, 1), *((4, peer.message((1, f"k{n}"), (2, "v"))) for n in range(40_000)),
+    ),
+}  # fmt: skip
+"""The fields of the metadata of a message with one of its parts larger than that."""
+
+
+@pytest.mark.parametrize("part", NAMED)
+def test_large_names_and_properties_end_nothing(
+    target: Target, connect: Connect, part: str
+) -> None:
+    """They are dropped before they reach a coordinator; reports and the gate go on."""
+    world = target.world
+    publisher = connect(world.sidecars.service_url).create_producer(target.topic)
+    topic, same = world.sidecars.bus_topics[0], pids(world)
+    metadata = peer.message(*NAMED[part])
+    head = peer.message((1, 6), (6, peer.message((1, 1), (2, 0))))
+    large = peer.frame(head, len(metadata).to_bytes(4, "big") + metadata + b"x")
+    before = not_handed_on(world)
+    with RawClient(world.topics.owner(topic).broker_port) as client:
+        assert client.open_producer(topic)
+
+        def are_dropped() -> bool:
+            # Again, for a topic without storage drops what no client is there to read.
+            client.send(large)
+            return all(
+                now >= then + MANY for now, then in zip(not_handed_on(world), before, strict=True)
+            )
+
+        eventually(are_dropped, "each sidecar's client drops them")
+
+    publisher.send(b"the gate goes on")
+    assert_all_is_well(world)
+    assert pids(world) == same
 
 
 @pytest.mark.parametrize("compression", [LZ4, ZLIB, ZSTD, SNAPPY])

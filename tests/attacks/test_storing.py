@@ -38,7 +38,7 @@ COORDINATOR = "persistent://pulsar/system/transaction_coordinator_assign-partiti
 """The owner of this topic coordinates transactions."""
 
 _AVRO, _GOT_SCHEMA = 4, 40
-_NEW_TXN, _ADDED, _ENDED, _COORDINATES = 51, 53, 57, 63
+_NEW_TXN, _ADDED, _ENDED, _ENDED_THERE, _COORDINATES = 51, 53, 57, 59, 63
 
 
 @pytest.fixture
@@ -150,4 +150,29 @@ def test_markers_are_stored_no_faster_than_the_limit(transactions: tuple[Cluster
         took_s = time.monotonic() - began_s
         time.sleep(1.0)
     stored = sum(entries(cluster, topic) for topic in topics) - before
+    assert 0 < stored <= LIMIT * (took_s + SLACK_S)
+
+
+@pytest.mark.verify
+def test_markers_of_transactions_that_never_were_are_stored_no_faster_than_the_limit(
+    transactions: tuple[Cluster, str],
+) -> None:
+    """A client asks for them as coordinators do, all at once: without authorization a broker obeys."""
+    cluster, namespace = transactions
+    topic = f"persistent://{namespace}/made-up"
+    asked = 40 * LIMIT
+    Topics(cluster.brokers).owner(topic)
+    with RawClient(cluster.brokers[0].gate_port) as client:
+        assert client.open_producer(topic)
+        before = entries(cluster, topic)
+        began_s = time.monotonic()
+        client.send(
+            b"".join(
+                peer.command(58, (1, 10 + number), (2, number), (3, 9), (4, topic), (5, 0))
+                for number in range(asked)
+            )
+        )
+        eventually(lambda: client.counted(_ENDED_THERE) >= 10 * LIMIT, "a broker writes markers")
+        stored = entries(cluster, topic) - before
+        took_s = time.monotonic() - began_s
     assert 0 < stored <= LIMIT * (took_s + SLACK_S)

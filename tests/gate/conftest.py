@@ -304,7 +304,8 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         assert client.session.held_bytes == 0
         assert client.session.producers == client.session.consumers == 0
     assert (bench.buffer.held_bytes, bench.buffer.waiting, bench.buffer.shares) == (0, 0, 0)
-    assert (bench.buffer.deliveries.held_bytes, len(bench.buffer.deliveries.shares)) == (0, 0)
+    for memory in (bench.buffer.deliveries, bench.buffer.first_deliveries):
+        assert (memory.held_bytes, len(memory.shares)) == (0, 0)
     assert bench.queue.waiting == 0
     assert bench.queue.next_wake_ns() is None
     assert all(traffic.participants == 0 for traffic in bench.groups.collect(bench.now_ns))

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -45,6 +45,10 @@ HALF = BUFFER // 2
 """The most of it that what waits for one limit may hold."""
 #: Messages of two connections that together do not fit there.
 LARGE, LARGE_BYTES = 45, 100_000
+#: Messages that fit into what is left to another limit, and some that a socket takes.
+FITS, FEW = 30, 5
+FILLING = 21
+"""Entries of that size that consumers of one limit may hold: half of a quarter, and one apart."""
 SUBSCRIBES = 2
 SETTINGS: dict[str, object] = {
     "pending_publish_requests_max": PENDING,
@@ -53,7 +57,7 @@ SETTINGS: dict[str, object] = {
     "subscribe_rate_period_seconds": 3_600,
     "replication_peer_addresses": ["127.0.0.1"],
 }
-RECEIPT = 7
+RECEIPT, MESSAGE, CLOSE_CONSUMER, PONG = 7, 9, 16, 19
 REASONS = {
     "group": "resource group",
     "topic": "topic limit",
@@ -69,6 +73,12 @@ def bounded(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     directory = tmp_path_factory.mktemp("bounded")
     with world_of_others(cluster, directory, SETTINGS) as world:
         yield world
+
+
+def connection_at_gate(world: World, raw: RawClient) -> Any:
+    """The gate's figures of a connection."""
+    rows = world.get("/quota/v1/gate/connections?limit=200", at=BROKER)
+    return next(row for row in rows if row["peer"] == raw.address)
 
 
 class Client:
@@ -95,8 +105,7 @@ class Client:
     @property
     def at_gate(self) -> Any:
         """The gate's figures of the connection."""
-        rows = self._world.get("/quota/v1/gate/connections?limit=200", at=BROKER)
-        return next(row for row in rows if row["peer"] == self._raw.address)
+        return connection_at_gate(self._world, self._raw)
 
     def times(self, reason: str) -> int:
         """Return how often this reason has held something back."""
@@ -242,6 +251,123 @@ def test_memory_of_held_messages_is_bounded_for_all_connections_together(
         eventually(lambda: first.receipts == second.receipts == LARGE, "everything passes")
 
 
+def another(bounded: World) -> World:
+    """A namespace of another group, at the same brokers and gates."""
+    return make_world(bounded.cluster, bounded.sidecars, bounded.http, f"{TENANT}/beside")
+
+
+def test_another_group_keeps_its_room_for_publishes(bounded: World, conditions: Conditions) -> None:
+    """A slow group fills its part on six connections; of another one all is held, and read further."""
+    other = another(bounded)
+    of_other = Conditions(other)
+    with ExitStack() as connections:
+        slow = [connections.enter_context(client(bounded)) for _ in range(6)]
+        victim = connections.enter_context(client(other, other.topic_of[BROKER]))
+        conditions.begin["group"]()
+        of_other.begin["group"]()
+        fill(slow[0], slow[1])
+        for each in slow[2:]:
+            each.sends(FEW, LARGE_BYTES)
+        eventually(lambda: all(each.times("memory") for each in slow[1:]), "they have no more room")
+
+        victim.sends(FITS, LARGE_BYTES)
+        eventually(lambda: victim.at_gate["heldFrames"] == FITS, "all of another group is held")
+        assert victim.times("memory") == 0
+        assert victim.at_gate["pausedFor"] == []
+        of_other.end["group"]()
+        eventually(lambda: victim.receipts == FITS, "it passes by its own group's limit")
+        assert [each.receipts for each in slow] == [0] * len(slow)
+
+        conditions.end["group"]()
+        eventually(lambda: all(each.receipts == each.sent for each in slow), "everything passes")
+
+
+class Consumer:
+    """A subscription of a topic of `BROKER`, on a connection of its own, with many permits.
+
+    Subscriptions are limited by consumer id, so each has another one.
+    """
+
+    def __init__(self, world: World, raw: RawClient, topic: str, consumer_id: int) -> None:
+        self._world, self._raw = world, raw
+        assert raw.open_consumer(topic, consumer_id)
+        # The broker has the permits when it has answered what came behind them.
+        assert raw.ask(peer.flow(consumer_id, 1_000) + peer.PING, {PONG}) is not None
+
+    @property
+    def at_gate(self) -> Any:
+        """The gate's figures of the connection."""
+        return connection_at_gate(self._world, self._raw)
+
+    @property
+    def received(self) -> int:
+        """Messages that have come."""
+        return self._raw.counted(MESSAGE)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the gate has closed it."""
+        return self._raw.counted(CLOSE_CONSUMER) > 0
+
+
+@contextmanager
+def dispatch_stopped(world: World) -> Iterator[Callable[[], None]]:
+    """Have the world's group receive nothing, until what is returned is called."""
+
+    def limit(rate: int) -> None:
+        world.limit(dispatchRateInMsgs=rate)
+        eventually(
+            lambda: world.local_limits()[BROKER]["dispatchRateInMsgs"] == rate, "the group's limit"
+        )
+        gate_limits(world)  # what the gate was told before is in force when it answers
+
+    limit(0)
+    try:
+        yield lambda: limit(-1)
+    finally:
+        limit(-1)
+
+
+def test_another_group_keeps_its_room_for_deliveries(bounded: World, connect: Connect) -> None:
+    """Of four consumers of a slow group one fills its part; of another group's all is held."""
+    other = another(bounded)
+    port = bounded.cluster.broker(BROKER).gate_port
+
+    topics = {world.namespace: next_topic(world, "consumed") for world in (bounded, other)}
+
+    def publish(world: World, count: int) -> None:
+        direct = connect(world.cluster.broker(BROKER).service_url)
+        producer = direct.create_producer(topics[world.namespace], batching_enabled=False)
+        for _ in range(count):
+            producer.send(bytes(LARGE_BYTES))
+
+    with ExitStack() as opened:
+
+        def consumer(world: World, consumer_id: int) -> Consumer:
+            raw = opened.enter_context(RawClient(port))
+            return Consumer(world, raw, topics[world.namespace], consumer_id)
+
+        slow = [consumer(bounded, 10 + number) for number in range(4)]
+        victim = consumer(other, 20)
+        lift_slow, lift_other = (
+            opened.enter_context(dispatch_stopped(world)) for world in (bounded, other)
+        )
+        publish(bounded, FILLING)
+        eventually(lambda: sum(each.is_closed for each in slow) == 3, "the others are closed")
+        (left,) = [each for each in slow if not each.is_closed]
+        eventually(lambda: left.at_gate["heldFrames"] == FILLING, "one fills its part")
+
+        publish(other, FEW)
+        eventually(lambda: victim.at_gate["heldFrames"] == FEW, "all of another group is held")
+        assert not victim.is_closed
+        lift_other()
+        eventually(lambda: victim.received == FEW, "it passes by its own group's limit")
+        assert [each.received for each in slow] == [0] * len(slow)
+
+        lift_slow()
+        eventually(lambda: left.received == FILLING, "everything passes")
+
+
 @pytest.mark.shows("pip-322/five-reasons")
 @pytest.mark.parametrize(
     "order",
@@ -285,9 +411,9 @@ def test_all_reasons_at_once_must_all_be_gone(
     figure("pip-322/five-reasons", f"held by {told}; 0 of 30 passed before the last was gone")
 
 
-def next_topic(world: World) -> str:
+def next_topic(world: World, name: str = "other") -> str:
     """Another topic at `BROKER`, in the same namespace."""
-    topics = (f"persistent://{world.namespace}/other-{number}" for number in range(60))
+    topics = (f"persistent://{world.namespace}/{name}-{number}" for number in range(60))
     return next(topic for topic in topics if world.topics.owner(topic).name == BROKER)
 
 

@@ -307,3 +307,21 @@ def test_a_definition_of_the_first_release_is_read_and_written_anew_with_all_tha
     assert (group.weights, group.enforcement, group.observes) == ("equal", "enforce", "")
     assert again == replace(changed, configuration_version=4)
     assert (again.limits.publish_messages, again.overshoot_policy) == (7, "eager")
+
+
+@pytest.mark.parametrize("half", ['"\\ud800"', '"\\uDFFF x"'])
+def test_half_of_a_surrogate_pair_is_no_text(half: str) -> None:
+    """No answer could show it: one such document would keep all of a list from being told."""
+    member = f'{{"schema":1,"apiAddress":{half}}}'
+    with pytest.raises(DocumentError, match="not JSON"):
+        decode_member(member.encode())
+    raw = member.encode().decode("unicode_escape").encode(errors="surrogatepass")
+    with pytest.raises(DocumentError, match="not JSON"):
+        decode_member(raw)
+
+
+def test_a_text_may_have_letters_of_any_script() -> None:
+    """Written as they are, or as a whole surrogate pair."""
+    for told in ('"http://\\u00e9:1"', '"http://\\ud83d\\ude00:1"', '"http://é😀:1"'):
+        member = decode_member(f'{{"schema":1,"apiAddress":{told}}}'.encode())
+        assert member.api_address.startswith("http://")

@@ -37,6 +37,7 @@ class TokenBucket:
 
     __slots__ = ("_capacity", "_last_ns", "_part", "_rate", "_tokens")
     runs_over: ClassVar[bool] = True
+    forgives: ClassVar[bool] = False
 
     def __init__(
         self,

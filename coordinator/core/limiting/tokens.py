@@ -14,6 +14,8 @@ class Tokens(Protocol):
 
     #: Whether tokens that come while it is full are lost.
     runs_over: ClassVar[bool]
+    #: Whether any number may be taken at once while there are tokens, and none of it is paid back.
+    forgives: ClassVar[bool]
 
     @property
     def rate(self) -> Rate:

@@ -50,6 +50,7 @@ class WindowBucket:
 
     __slots__ = ("_origin_ns", "_rate", "_tokens", "_window")
     runs_over: ClassVar[bool] = False
+    forgives: ClassVar[bool] = False
 
     def __init__(self, *, rate: Rate, now_ns: int) -> None:
         _check(rate)
@@ -123,6 +124,7 @@ class SoftWindow:
 
     __slots__ = ("_check_ns", "_looked_ns", "_origin_ns", "_paused", "_rate", "_spent", "_window")
     runs_over: ClassVar[bool] = False
+    forgives: ClassVar[bool] = True
 
     def __init__(self, *, rate: Rate, now_ns: int, check_ns: int = CHECK_NS) -> None:
         _check(rate)

@@ -60,6 +60,8 @@ _ERROR_CODES: Final[Mapping[int, int]] = {
     40: 2,  # GET_OR_CREATE_SCHEMA_RESPONSE
     53: 4,  # ADD_PARTITION_TO_TXN_RESPONSE
     55: 4,  # ADD_SUBSCRIPTION_TO_TXN_RESPONSE
+    59: 4,  # END_TXN_ON_PARTITION_RESPONSE
+    61: 4,  # END_TXN_ON_SUBSCRIPTION_RESPONSE
 }
 """The field of the error, by type, of answers to requests that have the broker store something."""
 

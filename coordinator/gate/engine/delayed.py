@@ -56,6 +56,8 @@ class DelayingProducer(Producer):
 
     def attach(self, groups: tuple[Group, ...]) -> None:
         """Count for these groups from now on; it must not wait if the groups differ."""
+        if not self.counts_for(groups):
+            self._give_back()  # to those that were paid: they are told by ``limiters``
         self.limiters = self.all_limiters
         super().attach(groups)
         self.all_limiters = self.limiters

@@ -9,7 +9,9 @@ published. So the limit is kept where entries pass:
 * **Order within a consumer** is that of arrival. What tells the client about a consumer, that it is
   active or that its topic has ended, waits behind its entries.
 * **Held bytes are bounded** per connection and, by the limit that is waited for, on all of them together
-  (publish_buffer.py), so that the consumers of one limit leave room to those of others. A consumer for
+  (publish_buffer.py), so that the consumers of one limit leave room to those of others. The first entry
+  that a connection holds is counted apart, in a memory of the same size and under the same rule, unless
+  it is large: a consumer that has many held does not close others at each of theirs. A consumer for
   whose entry there is no room is closed at both ends, as a broker closes one when its topic moves: the
   broker keeps what was not acknowledged, and the client subscribes again, with permits that come at the
   rate of the limit.
@@ -31,13 +33,9 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.publish_buffer import PublishBuffer, Reservation
 from coordinator.gate.protocol.stream import FrameVerdict
 
-ALWAYS_FITS: Final = 256 * 1024
-"""An entry of this size fits wherever its connection holds nothing else: as much as one read brings. It
-counts in no share, and takes nothing of others: beside the buffer, each connection holds one at most.
-Without it, a consumer of small entries could be closed at each of them while its share is full."""
-
-OWN_ROOM: Final = "the connection's own"
-"""Stands for a share where bytes count in none."""
+FIRST_MAX: Final = 256 * 1024
+"""The largest entry, with what holding takes, that is counted apart where its connection holds nothing
+else: as much as one read brings."""
 
 _NEWS: Final = Entries(0, 0, 0, 0, 0)
 """The cost of a frame that is no entry."""
@@ -74,6 +72,7 @@ class Deliveries:
         self._queue = queue
         self._counters = counters
         self._room = buffer.deliveries
+        self._first_room = buffer.first_deliveries
         self._bytes_max = bytes_max
         self._answer = answer
         self._passed = passed
@@ -82,10 +81,13 @@ class Deliveries:
         self._now_ns = now_ns
         #: Bytes of what is held, with what holding takes beside them.
         self.held_bytes = 0
-        #: How many of them are for an entry that has not arrived in full, and in which share.
-        self.arriving = Reservation(self._count_in)
-        #: The held entry that is in the room of the connection, and so in no share.
-        self._own: HeldEntry | None = None
+        #: How many of them are for an entry that has not arrived in full, in which share, and whether
+        #: that is one of first entries.
+        self.arriving = Reservation(self._count_arriving)
+        self._arrives_first = False
+        #: The held entry that counts among first entries, and in which share.
+        self._first: HeldEntry | None = None
+        self._first_share = ""
         #: Consumers of which held entries have passed since this read began: they go out behind it.
         self._behind: set[Consumer] = set()
 
@@ -111,17 +113,19 @@ class Deliveries:
         size = frame_end - start + HELD_FRAME_OVERHEAD
         has_its_room = size == self.arriving.size
         self.arriving.keep(0)
-        is_own = not self.held_bytes and size <= ALWAYS_FITS
-        if not is_own and not has_its_room and not self._has_room(consumer, size, entries):
-            self._close(consumer)
-            return FrameVerdict.DISCARD
+        if not has_its_room:
+            self.count_by_limit(consumer, entries)
+            self._arrives_first = self._fits_first(consumer, size)
+            if not self._arrives_first and not self._has_room(consumer, size):
+                self._close(consumer)
+                return FrameVerdict.DISCARD
         if frame_end > len(data):
-            self.arriving.keep(size, OWN_ROOM if is_own else consumer.buffer_share)
+            self.arriving.keep(size, consumer.buffer_share)
             return frame_end
         now_ns = self._now_ns()
         entry = HeldEntry(data[start:frame_end], entries, permits, now_ns)
-        if is_own:
-            self._own = entry
+        if self._arrives_first:
+            self._first, self._first_share = entry, consumer.buffer_share
         self._count(consumer, entry, size)
         consumer.hold(entry)
         consumer.ask(self._queue, now_ns)
@@ -174,25 +178,29 @@ class Deliveries:
         if self._room.move(consumer.buffer_share, limiter.buffer_share, consumer.buffered_bytes):
             consumer.buffer_share = limiter.buffer_share
 
-    def _has_room(self, consumer: Consumer, size: int, entries: Entries) -> bool:
-        self.count_by_limit(consumer, entries)
+    def _fits_first(self, consumer: Consumer, size: int) -> bool:
+        if self.held_bytes or size > FIRST_MAX:
+            return False
+        return self._first_room.has_room(consumer.buffer_share, size)
+
+    def _has_room(self, consumer: Consumer, size: int) -> bool:
         fits_here = not self.held_bytes or self.held_bytes + size <= self._bytes_max
         return fits_here and self._room.has_room(consumer.buffer_share, size)
 
     def _count(self, consumer: Consumer, entry: HeldEntry, size: int) -> None:
-        """Count the bytes of an entry, which is in the room of the connection or in a share."""
-        if entry is self._own:
-            self._count_in(OWN_ROOM, size)
+        """Count the bytes of an entry, among first entries or in its consumer's share."""
+        self.held_bytes += size
+        if entry is self._first:
+            self._first_room.count(self._first_share, size)
         else:
             consumer.buffered_bytes += size
-            self._count_in(consumer.buffer_share, size)
+            self._room.count(consumer.buffer_share, size)
 
-    def _count_in(self, share: str, size: int) -> None:
+    def _count_arriving(self, share: str, size: int) -> None:
         self.held_bytes += size
-        if share != OWN_ROOM:
-            self._room.count(share, size)
+        (self._first_room if self._arrives_first else self._room).count(share, size)
 
     def _end(self, consumer: Consumer, entry: HeldEntry) -> None:
         self._count(consumer, entry, -entry.taken)
-        if entry is self._own:
-            self._own = None
+        if entry is self._first:
+            self._first = None

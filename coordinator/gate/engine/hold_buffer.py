@@ -300,6 +300,13 @@ class HoldBuffer:
             for limiter in consumer.limiters:
                 self._queue.serve_limiter(limiter, self.now_ns)
 
+    def set_role(self, role: str) -> None:
+        """Share the turns of this role, and count for its groups, from now on; what waits does, too."""
+        for participant in self.participants:
+            self._queue.withdraw(participant, self.now_ns)
+        self.participants.set_role(role)
+        self.reattach()
+
     def reattach(self) -> None:
         """Resolve the groups of all participants again; those that wait, wait for the new groups."""
         self._buffer.forget(self._released)  # what has no room may be for another limit now
@@ -319,19 +326,23 @@ class HoldBuffer:
         for producer in self.participants.producers.values():
             groups = self.participants.groups_of(producer, self.now_ns)
             counter = self._groups.namespace(producer.topic, MonitoringClass.PUBLISH, role)
-            if producer.counts_for(groups):
-                producer.count_for(counter)
-            else:
+            if not producer.counts_for(groups):
                 self._queue.withdraw(producer, self.now_ns)
                 self.overdue.forget(producer)
                 producer.attach(groups)
-                producer.count_for(counter)
-                if producer.held and producer.refusal:
-                    self._refuse_held(producer)
-                elif producer.held:
-                    self._queue.wait(producer, self.now_ns)
-                    if producer.waits_for is not None:
-                        self._move_held(producer, producer.waits_for.buffer_share)
+            producer.count_for(counter)
+            if producer.held and producer.refusal:
+                self._refuse_held(producer)
+            elif producer.held:
+                self._wait_again(producer)
+
+    def _wait_again(self, producer: Producer) -> None:
+        """Have a producer wait that was withdrawn from the queue."""
+        waits_for = producer.waits_for
+        if waits_for is None and producer not in self.overdue:
+            self._queue.wait(producer, self.now_ns)
+            if producer.waits_for is not None:
+                self._move_held(producer, producer.waits_for.buffer_share)
 
     def end(self, participant: Producer | Consumer) -> None:
         """Remove a participant and drop its held frames."""
@@ -405,6 +416,9 @@ class HoldBuffer:
     def _forward(self, producer: Producer, frame: bytes, cost: Cost) -> None:
         self._count_held(producer.buffer_share, -len(frame) - HELD_FRAME_OVERHEAD)
         self.participants.unanswered += 1
+        if producer.exempt:
+            self._counters.replicated_messages += cost.messages
+            self._counters.replicated_bytes += cost.size
         self.tell_debts(producer, cost.messages, cost.size)
         self._send(frame)
         self._released()

@@ -166,11 +166,12 @@ class Participants:
         yield from self.consumers.values()
 
     def set_role(self, role: str) -> None:
-        """Share the turns of this role from now on; its groups are resolved by ``reattach``."""
+        """Share the turns of this role from now on; none may wait. ``reattach`` resolves its groups."""
         self.role = role
         self.client = self._client_of(role)
         for participant in self:
             participant.client = self.client
+            participant.served_until_ns.clear()  # by the clocks of another client
 
     # Requests of the client
 
@@ -339,6 +340,7 @@ class Participants:
         self.producers[command.producer_id] = producer
         if producer.exempt:
             producer.namespace = self._groups.replicated_namespace(command.topic)
+            producer.namespace.joined(1)
             self._exempted(command)
 
     def groups_of(self, participant: Producer | Consumer, now_ns: int) -> tuple[Group, ...]:
@@ -401,6 +403,8 @@ class Participants:
     def remove(self, participant: Producer | Consumer) -> None:
         """Remove a participant from its groups."""
         participant.attach(())
+        if participant.exempt:
+            participant.namespace.joined(-1)
         participant.count_for(NOWHERE)
         if isinstance(participant, Producer):
             self.unanswered -= participant.unanswered
@@ -409,6 +413,7 @@ class Participants:
         else:
             del self.consumers[participant.consumer_id]
             key = (SubscribeCommand, participant.consumer_id)
+        self._closed.pop(key, None)
         self._closed[key] = None
         if len(self._closed) > _CLOSED_MAX:
             del self._closed[next(iter(self._closed))]

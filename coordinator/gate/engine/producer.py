@@ -92,6 +92,12 @@ class Producer(Participant[PublishLimiter]):
         assert self.waits_for is not None
         return self.waits_for.reason
 
+    def attach(self, groups: tuple[Group, ...]) -> None:
+        """Count for these groups from now on; it must not wait if the groups differ."""
+        if not self.counts_for(groups):
+            self._give_back()
+        super().attach(groups)
+
     @staticmethod
     def _limiter_of(group: Group) -> PublishLimiter:
         return group.publish_limiter
@@ -161,11 +167,14 @@ class Producer(Participant[PublishLimiter]):
 
     def drop_held(self) -> None:
         """Drop the held messages, and give back what was paid of the first one."""
+        self._give_back()
+        self.held.clear()
+        self.held_bytes = 0
+
+    def _give_back(self) -> None:
         messages, size = self._paid
         if (messages, size) != (0, 0):
             for limiter in self.needed:
                 limiter.counter.messages -= messages
                 limiter.counter.bytes -= size
-        self.held.clear()
-        self.held_bytes = 0
-        self._paid = (0, 0)
+            self._paid = (0, 0)

@@ -131,7 +131,7 @@ class Session:
             buffer=buffer or PublishBuffer(),
             refusals=refusals,
             producer_type=DelayingProducer if delays else Producer,
-            is_challenged=lambda: self._handshake.challenges > 0,
+            is_challenged=lambda: self.owes_answer,
             final_error=lambda: self._handshake.final_error,
             exempted=self._audit.exempted,
             indebted=self._audit.indebted,
@@ -239,6 +239,11 @@ class Session:
     def is_introduced(self) -> bool:
         """Whether the client has said CONNECT."""
         return self._handshake.connect_seen
+
+    @property
+    def owes_answer(self) -> bool:
+        """Whether the client has yet to answer a challenge of the broker."""
+        return self._handshake.challenges > 0
 
     @property
     def role(self) -> str:
@@ -423,8 +428,7 @@ class Session:
         gets a message that the new role's limit lets pass.
         """
         if self._participants.role != self._identity.role and not self.client_waits:
-            self._participants.set_role(self._identity.role)
-            self._holding.reattach()
+            self._holding.set_role(self._identity.role)
             self._resume()
 
     def _replicates(self, producer: ProducerCommand) -> str | None:

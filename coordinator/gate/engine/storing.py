@@ -9,8 +9,9 @@ the client sent them; messages, acknowledgements and permits do not.
 The gate charges before the broker has judged the request. What the broker refuses it gives back, so a
 client that may not write to a topic takes nothing of its limit for good. A broker stores the schema of a
 producer before it finds that another one has its name: an error that may come after that gives nothing
-back, or a client could store without end what it never pays for. What the broker has accepted once, it
-does not store again: the gate remembers that, and lets it pass without a charge.
+back, or a client could store without end what it never pays for. Markers are given back with any error:
+their client need not be allowed to publish to the topic. What the broker has accepted once, it does not
+store again: the gate remembers that, and lets it pass without a charge.
 """
 
 from __future__ import annotations
@@ -126,13 +127,19 @@ class StoringCommands:
             self._give_back(command)
 
     def may_have_stored(self, request_id: int) -> None:
-        """Take an error that may come after the broker stored what a command brings: it stays paid."""
-        self._unanswered.pop(request_id, None)
+        """Take an error that may come after the broker stored what a command brings: it stays paid.
+
+        Of markers a broker has written none then: it says ERROR where it has no transactions.
+        """
+        command = self._unanswered.get(request_id)
+        if command is not None and any(command.keys):
+            del self._unanswered[request_id]
 
     def reattach(self) -> None:
         """Resolve the groups of the first command again; it waits for the new ones."""
         if self._held:
             self._queue.withdraw(self, self._now_ns())
+            self.served_until_ns.clear()
             self._begin()
 
     def close(self) -> None:

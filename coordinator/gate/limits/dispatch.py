@@ -92,8 +92,11 @@ class _Unit:
 
     def admits(self, total: int, tokens: int) -> bool:
         taken, meter = self.taken(total), self.meter
-        return taken + tokens <= meter.ceiling or (
-            tokens > meter.enough and taken + meter.enough <= meter.ceiling
+        # Without a rate even entries of unknown size pass, which cost more than any ceiling.
+        return (
+            meter.rate is None
+            or taken + tokens <= meter.ceiling
+            or (tokens > meter.enough and taken + meter.enough <= meter.ceiling)
         )
 
     def wait_ns(self, tokens: int, window_left_ns: int, now_ns: int) -> int | None:

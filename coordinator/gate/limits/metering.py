@@ -139,7 +139,8 @@ class MeteredBucket:
             late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
             enough = min(enough, max(1, rate * burst_ns // NANOS_PER_SECOND))
         self.enough = max(1, enough - late)
-        self.most = self.enough + self.debt_max
+        # Without debts there are no instalments: all of them would be paid at one moment.
+        self.most = _UNLIMITED if self._bucket.forgives else self.enough + self.debt_max
         self.settle(total, now_ns, now_ns)
 
     def settle(self, total: int, as_of_ns: int, now_ns: int) -> None:

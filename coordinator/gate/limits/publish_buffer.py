@@ -12,7 +12,7 @@ are known when a frame is held, a limit is the one that no client multiplies. Co
 and addresses are one in a cluster without authentication or behind a proxy, and hundreds in a group that
 has as many clients.
 
-Publishes and deliveries have a memory each, under the same rule (`SharedBytes`).
+Publishes and deliveries have memories of their own, under the same rule (`SharedBytes`).
 """
 
 from __future__ import annotations
@@ -169,8 +169,11 @@ class PublishBuffer:
     def __init__(self, bytes_max: int | None = None) -> None:
         self._bytes_max = bytes_max
         self._whole = SharedBytes(bytes_max)
-        #: Deliveries that are held: they take no room of publishes.
-        self.deliveries = SharedBytes(None if bytes_max is None else bytes_max // 4)
+        #: Deliveries that are held take no room of publishes: the first small one of each connection,
+        #: and all others.
+        self.first_deliveries, self.deliveries = (
+            SharedBytes(None if bytes_max is None else bytes_max // 4) for _ in range(2)
+        )
         #: By share, of those for which connections wait.
         self._lines: dict[str, _Line] = {}
         #: The share in which each connection waits.

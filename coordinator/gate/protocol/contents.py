@@ -3,7 +3,8 @@
 A broker keeps a schema, and the properties of a producer or a subscription, once: a command that brings
 what it has stores nothing. So these have a *key*, by which the gate knows them again. A transaction ends
 with a marker in every partition that was added to it, and with one in the log of every subscription: each
-time anew, without a key.
+time anew, without a key. Coordinators have brokers write a marker by END_TXN_ON_PARTITION and
+END_TXN_ON_SUBSCRIPTION; a broker without authorization obeys any client that sends these.
 
 Read are commands in canonical form alone (frames.py); the handlers that come after this refuse the rest.
 So no more fields are read here than a command may have. Where they look at no names, a topic's is bounded
@@ -20,6 +21,8 @@ from coordinator.gate.protocol.commands import NAME_SIZE_MAX
 from coordinator.gate.protocol.frames import (
     ADD_PARTITION_TO_TXN,
     ADD_SUBSCRIPTION_TO_TXN,
+    END_TXN_ON_PARTITION,
+    END_TXN_ON_SUBSCRIPTION,
     GET_OR_CREATE_SCHEMA,
     PRODUCER,
     SUBSCRIBE,
@@ -32,17 +35,17 @@ from coordinator.gate.protocol.frames import (
 MARKER_BYTES: Final = 64
 """A marker's entry, as brokers write it: its metadata and the ids of its transaction."""
 
-STORING: Final = (
-    PRODUCER, SUBSCRIBE, GET_OR_CREATE_SCHEMA, ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN,
-)  # fmt: skip
+_IN_SUBSCRIPTIONS: Final = (ADD_SUBSCRIPTION_TO_TXN, END_TXN_ON_SUBSCRIPTION)
+_MARKING: Final = (ADD_PARTITION_TO_TXN, END_TXN_ON_PARTITION, *_IN_SUBSCRIPTIONS)
+
+STORING: Final = (PRODUCER, SUBSCRIBE, GET_OR_CREATE_SCHEMA, *_MARKING)
 """The commands that have a broker store something."""
 
 _REQUEST_ID: Final = {
     PRODUCER: 3,
     SUBSCRIBE: 5,
     GET_OR_CREATE_SCHEMA: 1,
-    ADD_PARTITION_TO_TXN: 1,
-    ADD_SUBSCRIPTION_TO_TXN: 1,
+    **dict.fromkeys(_MARKING, 1),
 }
 _TOPIC: Final = {PRODUCER: 1, SUBSCRIBE: 1, GET_OR_CREATE_SCHEMA: 2}
 _SCHEMA: Final = {PRODUCER: 7, SUBSCRIBE: 12, GET_OR_CREATE_SCHEMA: 3}
@@ -90,7 +93,7 @@ def read_storing(kind: int, data: bytes, start: int, end: int) -> Storing:
     budget = FieldBudget()
     fields = list(_each_field(data, start, end, budget))
     request_id = next((v for n, v in fields if n == _REQUEST_ID[kind] and isinstance(v, int)), 0)
-    read = _markers if kind in (ADD_PARTITION_TO_TXN, ADD_SUBSCRIPTION_TO_TXN) else _kept
+    read = _markers if kind in _MARKING else _kept
     return Storing(request_id, tuple(read(kind, fields, budget)))
 
 
@@ -102,7 +105,7 @@ def _each_field(data: bytes, start: int, end: int, budget: FieldBudget) -> Itera
 
 def _markers(kind: int, fields: list[_Field], budget: FieldBudget) -> Iterator[Content]:
     values = [v for number, v in fields if number == _IN_TRANSACTION and isinstance(v, bytes)]
-    if kind == ADD_SUBSCRIPTION_TO_TXN:
+    if kind in _IN_SUBSCRIPTIONS:
         parts = (dict(_each_field(v, 0, len(v), budget)) for v in dict.fromkeys(values))
         values = [topic for part in parts if isinstance(topic := part.get(1), bytes)]
     else:

@@ -21,7 +21,7 @@ class Closes:
         #: Closed connections, by reason.
         self.counts: Counter[CloseReason] = Counter()
 
-    def add(self, reason: CloseReason, peer: str, /, **details: str) -> None:
+    def add(self, reason: CloseReason, peer: str, /, **details: str | bool) -> None:
         """Count and log a closed connection."""
         self.counts[reason] += 1
         self._log.warn(f"{reason.value}, connection closed", peer=peer, **details)

@@ -19,8 +19,8 @@ A client that goes away while it is not read is noticed when a sign of life cann
 that is not read does not report its end.
 
 A connection ends in one of four ways. One side closes: the other is closed once the bytes under way were
-sent to it. A malformed frame: both are closed, and the gate is told why. A drain: see ``drain``. Or a
-deadline passes; see ``supervisor``.
+sent to it. A malformed frame: both are closed, and the gate is told why; a fault of the gate itself ends
+that connection alone, too. A drain: see ``drain``. Or a deadline passes; see ``supervisor``.
 
 A client that sent a malformed frame leaves the broker at once, and its socket is closed later; see
 ``letting_go``.
@@ -307,6 +307,10 @@ class Connection(asyncio.Protocol):
             step(self._host.now_ns())
         except MalformedFrame as error:
             failed = error
+        except Exception:  # noqa: BLE001 - other connections, and the caller, must not feel it
+            self._host.failed(self.peer)
+            self.abort()
+            return
         self._turns.spend(self, self.session.take_decided())
         if failed is not None:
             self._fail(failed)

@@ -186,6 +186,10 @@ class Connections:
         self.malformed_closes[error.fault.value] += 1
         self.closes.add(CloseReason.MALFORMED, peer, side=side, reason=str(error))
 
+    def failed(self, peer: str) -> None:
+        """Count and log a connection at which the gate has failed; called where that is handled."""
+        self.closes.add(CloseReason.FAULT, peer, exc_info=True)
+
     async def _dial(self, connection: Connection) -> None:
         reached = False
         try:

@@ -132,8 +132,12 @@ class DeadlineSupervisor:
             self._deadlines.begin(Awaited.CONNECTED, connection)
 
     def _connected_is_over(self, connection: Connection) -> None:
-        if not connection.session.is_established:
-            self._close(connection, CloseReason.BROKER_SILENT)
+        session = connection.session
+        if not session.is_established:
+            owes = session.owes_answer
+            self._close(
+                connection, CloseReason.CLIENT_SILENT if owes else CloseReason.BROKER_SILENT
+            )
 
     def _client_reads_is_over(self, connection: Connection) -> None:
         if connection.client_took_some():

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from coordinator.gate.engine.deliveries import OWN_ROOM
+from coordinator.gate.engine.deliveries import FIRST_MAX
 from coordinator.gate.engine.participant import HELD_FRAME_OVERHEAD
 from coordinator.gate.limits.publish_buffer import PublishBuffer
 from coordinator.gate.protocol.own_frames import NO_REQUEST
@@ -31,7 +31,7 @@ def consuming(bench: Bench, subscription: str) -> Client:
 
 
 def test_entries_of_a_limit_have_a_bound_and_small_ones_fit_beside_it(bench: Bench) -> None:
-    """Half of a quarter of the buffer; a small entry fits where its connection holds nothing."""
+    """Half of a quarter of the buffer; a small entry counts apart where its connection holds nothing."""
     bench.buffer = PublishBuffer(4_000_000)
     bench.dispatch_limited(50)
     large, small = peer.delivery(1, LARGE, b"y" * 600_000), peer.delivery(1, LARGE)
@@ -41,6 +41,7 @@ def test_entries_of_a_limit_have_a_bound_and_small_ones_fit_beside_it(bench: Ben
     assert second.is_sent(large) == [peer.close_consumer(1, NO_REQUEST)]
     assert third.session.held_bytes == len(small) + HELD_FRAME_OVERHEAD
     assert bench.buffer.deliveries.held_bytes == first.session.held_bytes
+    assert bench.buffer.first_deliveries.held_bytes == third.session.held_bytes
     assert bench.buffer.has_room("limit", 4_000_000), "publishes have their own room"
 
 
@@ -71,21 +72,46 @@ def test_consumers_of_a_group_leave_room_to_those_of_another(bench: Bench) -> No
 
     assert sum(client.session.consumers for client in many) == 3
     assert (other.session.consumers, other.session.held_frames) == (1, 11)
-    assert bench.buffer.deliveries.held_bytes == (30 + 10) * SIZE, (
-        "the first of each is beside them"
-    )
+    assert bench.buffer.deliveries.held_bytes == (30 + 10) * SIZE, "the first of each is apart"
 
 
-def test_the_entries_that_always_fit_take_no_room_of_others(bench: Bench) -> None:
-    """A hundred connections hold one each; another group's consumer has half of the room all the same."""
+def test_the_only_entries_of_their_connections_take_no_room_of_others(bench: Bench) -> None:
+    """Thirty connections hold one each; another group's consumer has half of the room all the same."""
     slow_groups(bench, 64)
 
-    many = greedy(bench, 100, 1)
+    many = greedy(bench, 30, 1)
     (other,) = greedy(bench, 1, 33, ELSEWHERE)
 
-    assert sum(client.session.held_frames for client in many) == 100
+    assert sum(client.session.held_frames for client in many) == 30
     assert (other.session.consumers, other.session.held_frames) == (1, 33)
     assert bench.buffer.deliveries.held_bytes == 32 * SIZE
+    assert bench.buffer.first_deliveries.held_bytes == (30 + 1) * SIZE
+
+
+def test_deliveries_have_a_bound_with_any_number_of_connections(bench: Bench) -> None:
+    """Of a thousand with an entry each, half of either memory is held; the other consumers are closed."""
+    slow_groups(bench, 64)
+
+    many = greedy(bench, 1_000, 1)
+
+    memories = (bench.buffer.deliveries, bench.buffer.first_deliveries)
+    assert [memory.held_bytes for memory in memories] == [32 * SIZE] * 2
+    assert sum(client.session.held_frames for client in many) == 2 * 32
+    assert sum(client.session.consumers for client in many) == 2 * 32
+    (other,) = greedy(bench, 1, 1, ELSEWHERE)
+    assert other.session.held_frames == 1, "a consumer of another group is not closed"
+
+
+def test_a_large_entry_never_counts_apart(bench: Bench) -> None:
+    """It would take the room of many small ones."""
+    bench.buffer = PublishBuffer(16 * FIRST_MAX)
+    bench.dispatch_limited(50)
+    client = consuming(bench, "s")
+
+    client.is_sent_on(peer.delivery(1, LARGE, b"y" * FIRST_MAX))
+
+    assert bench.buffer.first_deliveries.held_bytes == 0
+    assert bench.buffer.deliveries.held_bytes == client.session.held_bytes > FIRST_MAX
 
 
 def test_entries_count_where_their_consumer_waits(bench: Bench) -> None:
@@ -194,23 +220,24 @@ class Traffic:
             self._bench.limit_dispatch(group, self._dice.choice((rate, rate, None)))
 
     def check(self) -> None:
-        """The book of all connections is the sum of theirs, share by share."""
+        """The books of all connections are the sum of theirs, share by share."""
         book: Counter[str] = Counter()
-        beside = 0
+        firsts: Counter[str] = Counter()
         for client in self._clients:
             deliveries = client.session._holding.deliveries
-            beside += 0 if deliveries._own is None else deliveries._own.taken
+            if deliveries._first is not None:
+                firsts[deliveries._first_share] += deliveries._first.taken
             arriving = deliveries.arriving
-            is_own = arriving.share == OWN_ROOM
-            beside += arriving.size if is_own else 0
-            book[arriving.share] += 0 if is_own else arriving.size
+            (firsts if deliveries._arrives_first else book)[arriving.share] += arriving.size
             for consumer in client.session._participants.consumers.values():
                 book[consumer.buffer_share] += consumer.buffered_bytes
-        room = self._bench.buffer.deliveries
-        of_shares = {share: room.of(share) for share in room.shares}
-        assert of_shares == dict(+book), f"seed {self._seed}"
+        buffer = self._bench.buffer
+        for room, counted in ((buffer.deliveries, book), (buffer.first_deliveries, firsts)):
+            of_shares = {share: room.of(share) for share in room.shares}
+            assert of_shares == dict(+counted), f"seed {self._seed}"
         held = sum(each.session._holding.deliveries.held_bytes for each in self._clients)
-        assert room.held_bytes + beside == held, f"seed {self._seed}"
+        in_books = buffer.deliveries.held_bytes + buffer.first_deliveries.held_bytes
+        assert in_books == held, f"seed {self._seed}"
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -248,3 +248,45 @@ def test_without_an_attached_role_a_participant_counts_as_it_did(bench: Bench) -
     connected(bench, connect("token", b"valid:alice")).opens(peer.producer(TOPIC))
     assert not tuple(bench.groups.roles.views(bench.now_ns))
     assert groups_of(bench) == {}
+
+
+def test_turns_are_those_of_the_new_role(bench: Bench) -> None:
+    """A client that shows another token while its messages wait has half of the limit, as before."""
+    bench.limited(LIMIT)
+    clients = [
+        connected(bench, connect("token", b"valid:" + name)) for name in (b"alice", b"carol")
+    ]
+    for client in clients:
+        client.opens(peer.producer(TOPIC))
+        client.sends(*(peer.send(sequence_id=number) for number in range(20 * LIMIT)))
+    bench.wait(1_000)
+    clients[0].is_sent(CHALLENGE)
+    assert clients[0].sends(answer(b"valid:bob"))[-1] == answer(b"valid:bob")
+    clients[1].broker_got()
+
+    bench.wait(10_000)
+
+    assert clients[0].session.role == "bob"
+    passed = [len(client.broker_got()) for client in clients]
+    assert passed == pytest.approx([5 * LIMIT] * 2, abs=2)
+
+
+def test_a_new_role_begins_level_with_others_of_it(bench: Bench) -> None:
+    """The turns that its producer had under the old role are not held against it."""
+    bench.limited(LIMIT)
+    changing = connected(bench, connect("token", b"valid:alice"))
+    changing.opens(peer.producer(TOPIC))
+    changing.sends(*(peer.send(sequence_id=number) for number in range(50 * LIMIT)))
+    bench.wait(20_000)
+    other = connected(bench, connect("token", b"valid:bob"))
+    other.opens(peer.producer(TOPIC))
+    other.sends(*(peer.send(sequence_id=number) for number in range(50 * LIMIT)))
+    bench.wait(1_000)
+    changing.is_sent(CHALLENGE)
+    changing.sends(answer(b"valid:bob"))
+    other.broker_got()
+
+    bench.wait(10_000)
+
+    passed = [len(client.broker_got()) for client in (changing, other)]
+    assert passed == pytest.approx([5 * LIMIT] * 2, abs=2)

@@ -282,3 +282,35 @@ def test_what_was_paid_of_a_dropped_publish_is_taken_off_later_counts(bench: Ben
 
     assert len(honest.broker_got()) == sum(counted) == 8
     assert min(counted) == 0
+
+
+def test_what_was_paid_is_given_back_where_it_was_paid(bench: Bench) -> None:
+    """The namespace has moved to another group since: that one was paid nothing."""
+    limited(bench)
+    client = bench.producing()
+    client.sends(peer.send(1, 0, BATCH))
+    bench.wait(2000)
+    assert paid(bench) == 3
+    bench.limit("another", 0)
+
+    bench.attach(ns="another")
+    client.session.close(bench.now_ns)
+
+    counted = [bench.groups.group(name).publish.messages for name in ("group", "another")]
+    assert counted == [0, 0]
+
+
+def test_a_publish_whose_group_changes_is_paid_for_by_the_new_one(bench: Bench) -> None:
+    """All of it, and nothing of it stays counted for the group that it has left."""
+    limited(bench)
+    client = bench.producing()
+    client.sends(peer.send(1, 0, BATCH))
+    bench.wait(2000)
+    bench.limit("another", 1)
+
+    bench.attach(ns="another")
+    bench.wait(BATCH * 1000)
+
+    assert client.broker_got() == [peer.send(1, 0, BATCH)]
+    counted = [bench.groups.group(name).publish.messages for name in ("group", "another")]
+    assert counted == [0, BATCH]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator.gate.engine import participants
 from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
 from coordinator.gate.protocol.own_frames import SERVICE_NOT_READY, TOO_MANY_REQUESTS
 from coordinator.gate.protocol.refusals import RefusalReason
@@ -248,3 +249,17 @@ def test_what_is_said_of_no_consumer_is_dropped(bench: Bench, frame: bytes) -> N
 
     assert bench.counters.refusals[RefusalReason.CLOSED_CONSUMER] == 1
     assert client.refusals == [(RefusalReason.UNKNOWN_CONSUMER, "consumer 7")]
+
+
+def test_an_id_that_was_closed_again_is_remembered_as_the_latest(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers close a producer whenever its topic moves, and its client opens it again by its id."""
+    monkeypatch.setattr(participants, "_CLOSED_MAX", 3)
+    client = bench.client()
+    for request_id, producer_id in enumerate((1, 2, 3, 1, 4), start=1):
+        client.opens(peer.producer(TOPIC, producer_id, request_id))
+        client.is_sent(peer.close_producer(producer_id, 2**64 - 1))
+
+    assert client.sends(peer.send(1), peer.PING) == [peer.PING]
+    assert client.ends(peer.send(2)) is FrameFault.UNKNOWN_PRODUCER

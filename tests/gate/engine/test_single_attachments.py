@@ -81,6 +81,7 @@ def test_replication_counts_for_the_group_of_its_cluster_and_no_other(bench: Ben
     assert bench.counters.replicated_messages == passed
     attach(bench, attached)
     assert west.session.held_frames == 0, "exempt again, and what was held goes on"
+    assert bench.counters.replicated_messages == 3 * LIMIT, "what was held is counted like the rest"
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,55 @@ def test_an_error_that_may_come_after_the_schema_is_stored_gives_nothing_back(
     assert published.bytes == before - (RATE // 2 if given_back else 0)
 
 
+@pytest.mark.parametrize("error", [0, 4, 20, 22])
+def test_a_marker_is_given_back_with_any_error(bench: Bench, client: Client, error: int) -> None:
+    """A broker without transactions says NotAllowed, and its client need not be allowed to publish."""
+    assert reaches(bench, client, adds(TOPIC))
+    published = bench.groups.group("group").publish
+    assert published.messages == 1
+
+    client.is_sent(peer.command(14, (1, 1), (2, error), (3, "Transactions are not enabled.")))
+
+    assert (published.messages, published.bytes) == (0, 0)
+
+
+OF_COORDINATORS = {
+    59: peer.command(58, (1, 1), (2, 7), (3, 0), (4, TOPIC), (5, 0)),
+    61: peer.command(60, (1, 1), (2, 7), (3, 0), (4, peer.message((1, TOPIC), (2, "s"))), (5, 0)),
+}
+"""The commands that have a broker write one marker, by the type of the answer."""
+
+
+@pytest.mark.parametrize("answer", OF_COORDINATORS)
+def test_a_marker_is_an_entry_whoever_asks_for_it(
+    bench: Bench, client: Client, answer: int
+) -> None:
+    """Coordinators alone ask in this way, but a broker without authorization obeys any client."""
+    bench.limit("group", 0)
+    request = OF_COORDINATORS[answer]
+    assert client.sends(request) == []
+    bench.limit("group", 1)
+    bench.wait(1_100)
+    assert client.broker_got() == [request]
+    assert charged(bench) == (1, MARKER_BYTES)
+
+    client.is_sent(peer.command(answer, (1, 1), (2, 7), (3, 0)))
+
+    assert bench.groups.group("group").publish.messages == 1
+
+
+@pytest.mark.parametrize("answer", OF_COORDINATORS)
+def test_a_marker_that_a_broker_refuses_is_given_back(
+    bench: Bench, client: Client, answer: int
+) -> None:
+    """A client that is no super-user takes nothing of the limit."""
+    assert reaches(bench, client, OF_COORDINATORS[answer])
+
+    client.is_sent(peer.command(answer, (1, 1), (2, 7), (3, 0), (4, 22), (5, "no super-user")))
+
+    assert bench.groups.group("group").publish.messages == 0
+
+
 def test_what_the_broker_has_is_not_kept(bench: Bench) -> None:
     """Its answer may be long in coming, and a client may have thousands of requests under way."""
     bench.attach(ns="group")

@@ -268,3 +268,21 @@ def test_metadata_that_ends_inside_a_field_closes_the_connection(apart: Bench, c
     broken = peer.frame(peer.message((1, 6), (6, peer.message((1, 1), (2, 0)))), payload)
     with pytest.raises(MalformedFrame):
         client.sends(broken)
+
+
+def test_a_message_without_delay_gives_nothing_back_to_the_group_of_delayed_ones(
+    apart: Bench,
+) -> None:
+    """It was paid in part when its namespace moved to another group."""
+    apart.attach(ns="own")
+    apart.limit("own", 1)
+    client = apart.producing()
+    client.sends(peer.send(1, 0, 20))
+    apart.wait(3_000)
+    assert counted(apart)["own"] > 0
+
+    apart.attach(ns="another")
+
+    assert client.broker_got() == [peer.send(1, 0, 20)]
+    groups = [apart.groups.group(name).publish.messages for name in ("own", "another", "late")]
+    assert groups == [0, 20, 0]

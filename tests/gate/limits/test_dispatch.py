@@ -350,3 +350,20 @@ def test_consumers_of_one_connection_are_told_apart(bench: Bench) -> None:
     second.begin(OTHER)
 
     assert (first.permits, second.permits) == (0, 1000)
+
+
+def test_a_group_without_a_limit_holds_no_consumer_whose_entries_are_unknown(bench: Bench) -> None:
+    """The tenant's group has passed messages; the namespace's limits a topic that is not persistent."""
+    bench.attach({"tenant": "free"}, ns="limited")
+    other = bench.client()
+    other.opens(peer.subscribe(OTHER))
+    other.sends(peer.flow())
+    assert other.is_sent(peer.delivery()) == [peer.delivery()]
+    bench.limit_dispatch("limited", 1_000)
+    client = bench.client()
+    client.opens(peer.subscribe("non-persistent://tenant/ns/topic"))
+
+    assert client.sends(peer.flow(1, 100)) == []
+    bench.wait(100)
+
+    assert given(bench) == 45, "all that a nearly full bucket pays for"

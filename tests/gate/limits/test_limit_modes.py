@@ -113,3 +113,20 @@ def test_a_rate_of_0_lets_nothing_pass_in_any_mode(bench: Bench, mode: LimitMode
     bench.limit("limited", 1_000)
     bench.wait(1_000)
     assert client.broker_got() == [peer.send()]
+
+
+def test_a_soft_limit_has_no_instalments(bench: Bench) -> None:
+    """It forgives what is beyond it, so all of them would be paid at one moment, one by one."""
+    with_modes(bench, Modes(topics=maker_of(LimitMode.SOFT)))
+    bench.limit_topic(TOPIC, Rates(publish_messages=10, dispatch_messages=10))
+    client = bench.producing()
+    client.sends(*(peer.send(1, number) for number in range(40)))
+    bench.wait(50)
+    large = peer.send(1, 41, 3_000_000, b"z" * 1_300)
+    assert client.sends(large) == []
+    (group,) = bench.groups.scopes.groups()
+
+    assert group.publish_limiter.lends(3_000_000, len(large))
+    assert group.dispatch_limiter.lends(3_000_000, len(large))
+    bench.wait(950)
+    assert client.broker_got() == [large]

@@ -162,3 +162,19 @@ def test_the_totals_of_a_namespace_are_those_of_all_its_groups_by_class() -> Non
     namespaces.add_totals(totals)
     assert totals[FORGOTTEN, PUBLISH] == (1, 1)
     assert ("tenant/1", PUBLISH) not in totals
+
+
+def test_a_counter_of_replication_is_kept_while_its_producer_is_connected(bench: Bench) -> None:
+    """However many namespaces replicate: what it counts is what its broker counts."""
+    bench.groups.replicated = Namespaces(least_room=1)
+    first = bench.replicating()
+    for number in range(5):
+        bench.replicating(f"persistent://tenant/ns{number}/topic")
+
+    first.sends(peer.send(messages=5))
+
+    assert bench.groups.passed_totals()["tenant/ns", PUBLISH][0] == 5
+    first.session.close(bench.now_ns)
+    for number in range(5, 50):
+        bench.replicating(f"persistent://tenant/ns{number}/topic").session.close(bench.now_ns)
+    assert len(bench.groups.replicated._counters) < 20

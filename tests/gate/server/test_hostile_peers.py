@@ -141,6 +141,26 @@ async def test_nothing_is_decided_behind_a_frame_of_the_broker_that_makes_no_sen
         assert await client.is_closed()
 
 
+async def test_a_fault_of_the_gate_ends_the_connection_where_it_shows_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A change of attachments reaches all the others, and its caller does not fail."""
+    async with site() as here:
+        clients = [await here.client() for _ in range(3)]
+        broken, *others = sorted(here.gate._connections, key=lambda each: each.peer)
+        monkeypatch.setattr(broken.session, "reattach", lambda _: clients[3])
+        with structlog.testing.capture_logs() as lines:
+            here.gate.set_attachments(Attachments({"tenant": "group"}))
+            await until(broken.ended.is_set)
+
+        assert here.closes == {"fault of the gate itself": 1}
+        assert [(line["peer"], line["exc_info"]) for line in lines] == [(broken.peer, True)]
+        assert sum(traffic.participants for traffic in here.gate.collect()) == len(others)
+        for client in clients:
+            if client.writer.get_extra_info("sockname")[1] != int(broken.peer.rpartition(":")[2]):
+                assert await client.asks(peer.PING) == peer.PONG
+
+
 async def test_a_client_that_has_left_opens_nothing_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,6 +199,23 @@ async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None
 
         assert await client.is_closed()
         assert here.closes == {"broker did not answer CONNECT in time": 1}
+
+
+async def test_a_client_that_does_not_answer_the_brokers_challenge_is_not_waited_for() -> None:
+    """The broker has answered, and is not told to be silent."""
+    broker = FakeBroker()
+    broker.accepts = False
+    challenge = peer.command(36, (1, "test"))
+    async with site(broker) as here:
+        client = await here.visit()
+        client.writer.write(peer.connect())
+        await until(lambda: len(broker.received) == 1)
+        broker.writers[0].write(challenge)
+        assert await client.reader.readexactly(len(challenge)) == challenge
+        here.pass_time(22)
+
+        assert await client.is_closed()
+        assert here.closes == {"client did not answer the broker's challenge in time": 1}
 
 
 async def test_a_client_that_is_connected_may_be_silent() -> None:
