@@ -20,7 +20,6 @@ from typing import Final
 
 import uvloop
 
-from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement, median_seconds
 from benchmarks.gate_load import FrameLoad, Publishing, Puppet, consume, publish
 from benchmarks.gate_process import TENANT, Process, free_port, running
@@ -31,6 +30,7 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.protocol.runs import CAN_FIND_RUNS
+from tests.gate import peer
 
 TURNS: Final = 3
 LIMITED: Final = f"persistent://{TENANT}/limited/t"
@@ -117,7 +117,7 @@ def idle_connections() -> Iterator[Figure]:
 async def _hold_idle(process: Process, upstream: int) -> int:
     loop = asyncio.get_running_loop()
     opened = asyncio.Semaphore(0)
-    send = gate_frames.send(100)
+    send = peer.send()
     pairs = [Publishing(LIMITED, send, lambda _: opened.release()) for _ in range(IDLE_CONNECTIONS)]
     brokers = (pair.broker for pair in pairs)
     async with contextlib.AsyncExitStack() as stack:
@@ -144,13 +144,13 @@ def _same(puppet: Puppet) -> Puppet:
 def _session(groups: GroupTable, queue: AdmissionQueue, topic: str) -> Session:
     session = Session(groups, queue, GateCounters(), released=lambda: None)
     now_ns = time.monotonic_ns()
-    session.receive_from_client(gate_frames.connect(), now_ns)
-    session.receive_from_broker(gate_frames.connected(), now_ns)
-    session.receive_from_client(gate_frames.producer(topic), now_ns)
-    session.receive_from_broker(gate_frames.producer_success(), now_ns)
-    session.receive_from_client(gate_frames.subscribe(topic), now_ns)
-    session.receive_from_broker(gate_frames.success(), now_ns)
-    session.receive_from_client(gate_frames.flow(1000), now_ns)
+    session.receive_from_client(peer.connect(), now_ns)
+    session.receive_from_broker(peer.connected(), now_ns)
+    session.receive_from_client(peer.producer(topic), now_ns)
+    session.receive_from_broker(peer.producer_success(), now_ns)
+    session.receive_from_client(peer.subscribe(topic, request_id=2), now_ns)
+    session.receive_from_broker(peer.success(2), now_ns)
+    session.receive_from_client(peer.flow(), now_ns)
     return session
 
 
@@ -183,11 +183,13 @@ def engine() -> Iterator[Figure]:
     time.sleep(0.1)  # new buckets start empty
     to_broker, to_client = session.receive_from_client, session.receive_from_broker
     contenders = {
-        "publish": _reads(session, to_broker, gate_frames.send(100)),
-        "publish-without-group": _reads(free, free.receive_from_client, gate_frames.send(100)),
-        "receipt": _reads(session, to_client, gate_frames.receipt()),
-        "consume": _reads(session, to_client, gate_frames.delivery(100)),
-        "consume-without-group": _reads(free, free.receive_from_broker, gate_frames.delivery(100)),
+        "publish": _reads(session, to_broker, peer.send()),
+        "publish-without-group": _reads(free, free.receive_from_client, peer.send()),
+        "receipt": _reads(session, to_client, peer.receipt()),
+        "consume": _reads(session, to_client, peer.delivery(content=bytes(100))),
+        "consume-without-group": _reads(
+            free, free.receive_from_broker, peer.delivery(content=bytes(100))
+        ),
     }
     seconds = median_seconds(contenders, 30)
     by = "runs" if CAN_FIND_RUNS else "frames"

@@ -28,7 +28,6 @@ from typing import Final
 
 import uvloop
 
-from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, Process, running
@@ -46,6 +45,7 @@ from coordinator.gate.protocol.frames import (
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
+from tests.gate import peer
 
 ROUNDS: Final = 60
 SECONDS: Final = 0.5
@@ -90,8 +90,9 @@ class SharingProducer:
     """
 
     def __init__(self, number: int, topic: str) -> None:
-        self.introduction = gate_frames.producer(topic, number)
-        self._frame = gate_frames.send(_CONTENT_BYTES, number=number)
+        self.introduction = peer.producer(topic, number, number)
+        # A real broker looks at a checksum if there is one.
+        self._frame = peer.send(number, content=bytes(_CONTENT_BYTES), checksum=False)
         self._sent_s: deque[float] = deque()
         self._millis: list[float] = []
         self._since_s = time.monotonic()
@@ -147,7 +148,7 @@ class SharedConnection:
         self._opened = 0
         self._is_open, self._nothing_under_way = asyncio.Event(), asyncio.Event()
         self._refusals: list[int] = []
-        self.puppet = Puppet(self._received, lambda: self.puppet.write(gate_frames.connect()))
+        self.puppet = Puppet(self._received, lambda: self.puppet.write(peer.connect()))
 
     async def open(self, port: int) -> None:
         """Connect, and open the producers."""

@@ -25,7 +25,6 @@ from typing import Final
 import httpx
 import pulsar
 
-from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement
 from deploy.local import processes
 from deploy.local.cluster import Cluster
@@ -33,6 +32,7 @@ from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from tests.gate import peer
 
 GROUPS: Final = 100
 STARTS: Final = 3
@@ -155,7 +155,7 @@ def _serving_at_s(port: int) -> float:
             suppress(OSError),
             socket.create_connection(("127.0.0.1", port), _ANSWERS_WITHIN_S) as client,
         ):
-            client.sendall(gate_frames.connect())
+            client.sendall(peer.connect())
             if client.recv(1):
                 return time.monotonic()
         time.sleep(_POLL_S)

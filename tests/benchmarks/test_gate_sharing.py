@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 import uvloop
 
-from benchmarks.gate_frames import command, crc32c, message, producer_success, send
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, free_port, running
 from benchmarks.gate_sharing import ProducerTurn, Round, SharedConnection, figures
 from coordinator.gate.protocol import frames
 from coordinator.gate.protocol.commands import read_first_id
 from coordinator.gate.protocol.frames import read_head, read_sizes
-
-CONNECTED = command(3, (1, b"broker"), (2, 19))
-SEND_ERROR = command(8, (1, 1), (2, 300), (3, 2), (4, b"no"))
+from tests.gate import peer
 
 
 class Broker(Puppet):
@@ -36,14 +33,13 @@ class Broker(Puppet):
             total, size = read_sizes(stream, 0)
             match stream[9]:
                 case frames.CONNECT:
-                    self.write(CONNECTED)
+                    self.write(peer.connected())
                 case frames.PRODUCER:
                     self._opened += 1
-                    self.write(producer_success(self._opened))
+                    self.write(peer.producer_success(self._opened))
                 case frames.SEND:
                     number = read_first_id(stream, read_head(stream, 8, 8 + size)[1], 8 + size)
-                    receipt = command(7, (1, number), (2, 300), (3, message((1, 5), (2, 300))))
-                    self.write(SEND_ERROR if self._refuses else receipt)
+                    self.write((peer.send_error if self._refuses else peer.receipt)(number))
             stream = stream[4 + total :]
         self._unread = stream
 
@@ -122,14 +118,3 @@ def test_a_figure_is_the_median_of_the_rounds_ratios() -> None:
     assert rate.met
     assert (p99.value, p99.peers["broker"]) == (1, 1)
     assert held.value == pytest.approx((0.5 - 0.49 * 0.99) * 1000)
-
-
-def test_payloads_have_the_checksum_that_a_broker_looks_for() -> None:
-    """The usual check value of CRC-32C, and RFC 3720's examples."""
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA
-    frame = send(10, number=2)
-    position = frame.index(b"\x0e\x01")
-    assert int.from_bytes(frame[position + 2 : position + 6], "big") == crc32c(
-        frame[position + 6 :]
-    )
