@@ -19,7 +19,6 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -70,14 +69,10 @@ class ProducerTurn:
 
     Args:
         rate: its receipts per second.
-        mean_ms: mean time from a publish to its receipt, in milliseconds.
-        p99_ms: its 99th percentile.
         processor: part of a processor that the process between took meanwhile, 0 to 1; 0 without one.
     """
 
     rate: float
-    mean_ms: float
-    p99_ms: float
     processor: float = 0.0
 
 
@@ -93,40 +88,27 @@ class SharingProducer:
         self.introduction = peer.producer(topic, number, number)
         # A real broker looks at a checksum if there is one.
         self._frame = peer.send(number, content=bytes(_CONTENT_BYTES), checksum=False)
-        self._sent_s: deque[float] = deque()
-        self._millis: list[float] = []
         self._since_s = time.monotonic()
         self.window = 0
-
-    @property
-    def under_way(self) -> int:
-        """The number of its publishes without a receipt yet."""
-        return len(self._sent_s)
-
-    @property
-    def answered(self) -> int:
-        """The number of receipts since the last ``take``."""
-        return len(self._millis)
+        #: Publishes without a receipt yet, and receipts since the last ``take``.
+        self.under_way = self.answered = 0
 
     def frames(self, most: int) -> bytes:
         """Return `most` publishes, or fewer if its window has no room for them."""
         count = max(0, min(most, self.window - self.under_way))
-        self._sent_s.extend([time.monotonic()] * count)
+        self.under_way += count
         return self._frame * count
 
-    def is_answered(self, now_s: float) -> None:
-        """A receipt has come; they come in the order of the publishes."""
-        self._millis.append((now_s - self._sent_s.popleft()) * 1000)
+    def is_answered(self) -> None:
+        """A receipt has come."""
+        self.under_way -= 1
+        self.answered += 1
 
     def take(self) -> ProducerTurn:
         """Return its experience since the last call."""
-        now_s = time.monotonic()
-        millis, self._millis = self._millis, []
-        since_s, self._since_s = self._since_s, now_s
-        if len(millis) < 2:
-            return ProducerTurn(0.0, 0.0, 0.0)
-        p99 = statistics.quantiles(millis, n=100)[-1]
-        return ProducerTurn(len(millis) / (now_s - since_s), statistics.fmean(millis), p99)
+        answered, self.answered = self.answered, 0
+        since_s, self._since_s = self._since_s, time.monotonic()
+        return ProducerTurn(answered / (self._since_s - since_s))
 
 
 class SharedConnection:
@@ -206,7 +188,7 @@ class SharedConnection:
             self.puppet.write(producer.frames(producer.window))
 
     def _received(self, data: bytes) -> None:
-        stream, position, now_s = self._unread + data, 0, time.monotonic()
+        stream, position = self._unread + data, 0
         while len(stream) - position >= 8:
             total, command = read_sizes(stream, position)
             if len(stream) - position < 4 + total:
@@ -216,7 +198,7 @@ class SharedConnection:
                 number = read_first_id(
                     stream, read_head(stream, start, start + command)[1], start + command
                 )
-                self._producers[number].is_answered(now_s)
+                self._producers[number].is_answered()
             else:
                 self._is_told(stream[start + 1])
             position += 4 + total
@@ -304,10 +286,6 @@ def figures(rounds: Mapping[str, list[Round]]) -> Iterator[Figure]:
     peers["unthrottled, msg/s"] = medians(lambda each: each.beside_paced.rate)["gate"]
     peers["the throttled one, msg/s"] = medians(lambda each: each.throttled.rate)["gate"]
     yield Figure(f"{name}/rate-of-unthrottled", ours, "", "higher", peers, 0.95)
-    peers = medians(lambda each: each.beside_throttled.p99_ms - each.beside_paced.p99_ms)
-    ours = peers.pop("gate")
-    peers["unthrottled, in all"] = medians(lambda each: each.beside_paced.p99_ms)["gate"]
-    yield Figure(f"{name}/added-p99-latency", ours, "ms", "lower", peers)
     held_us = statistics.median(each.held_us for each in rounds["gate"])
     yield Figure(f"{name}/processor-us-per-held-message", held_us, "us", "lower")
 

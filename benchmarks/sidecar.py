@@ -4,9 +4,9 @@ Beside a real broker and ZooKeeper, with `GROUPS` groups and one producer, which
 `STARTS` times; then it is left alone and watched. The same with a recorder stands beside: Arrow alone
 takes 50 MB.
 
-It serves from when a client's first words to the gate are answered, and is ready from when its API says
-so. Memory and processor time are those of all its processes: the coordinator, the gate, and the client of
-the bus. The libraries' files that several have mapped count once, as the coordinator's.
+It serves from when a client's first words to the gate are answered. Memory and processor time are those
+of all its processes: the coordinator, the gate, and the client of the bus. The libraries' files that
+several have mapped count once, as the coordinator's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ def idle() -> Iterator[Figure]:
             plain = _observe(cluster, directory, {})
             recording = _observe(cluster, directory, {"record_dir": str(directory / "recorded")})
     yield Figure("sidecar/start-to-serving", plain.serving_s, "s", "lower", target=1.0)
-    yield Figure("sidecar/start-to-ready", plain.ready_s, "s", "lower")
     yield Figure(
         "sidecar/idle-memory",
         plain.megabytes,
@@ -89,7 +88,6 @@ class _Seen:
 
     Args:
         serving_s: from its start until the gate had answered a client; the median of the starts.
-        ready_s: from its start until its API said that it is ready; the median.
         megabytes: of all its processes.
         gate_megabytes: the part of the gate's process.
         client_megabytes: the part of the process of the bus's client.
@@ -97,7 +95,6 @@ class _Seen:
     """
 
     serving_s: float
-    ready_s: float
     megabytes: float
     gate_megabytes: float
     client_megabytes: float
@@ -124,8 +121,7 @@ def _observe(cluster: Cluster, directory: Path, settings: Mapping[str, object]) 
             gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(client)
             resident = processes.resident_bytes(coordinator)
             return _Seen(
-                serving_s=statistics.median(serving_s for serving_s, _ in starts),
-                ready_s=statistics.median(ready_s for _, ready_s in starts),
+                serving_s=statistics.median(starts),
                 megabytes=(resident + gate_bytes + client_bytes) / _MEGABYTE,
                 gate_megabytes=gate_bytes / _MEGABYTE,
                 client_megabytes=client_bytes / _MEGABYTE,
@@ -133,14 +129,13 @@ def _observe(cluster: Cluster, directory: Path, settings: Mapping[str, object]) 
             )
 
 
-def _start(sidecars: Sidecars, broker: Broker) -> tuple[float, float]:
-    """Start it; seconds until it served, and until it was ready."""
+def _start(sidecars: Sidecars, broker: Broker) -> float:
+    """Start it; seconds until it served."""
     with ThreadPoolExecutor(1) as beside:
         began_s = time.monotonic()
         serving = beside.submit(_serving_at_s, broker.gate_port)
         sidecars.start(broker.name)
-        ready_s = time.monotonic() - began_s
-        return serving.result() - began_s, ready_s
+        return serving.result() - began_s
 
 
 def _serving_at_s(port: int) -> float:
@@ -185,12 +180,4 @@ def _a_producer(service_url: str) -> Iterator[None]:
         client.close()
 
 
-MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
-    (
-        "sidecar/start-to-serving",
-        "sidecar/start-to-ready",
-        "sidecar/idle-memory",
-        "sidecar/idle-processor",
-    ),
-    idle,
-)
+MEASUREMENTS: Mapping[str, Measurement] = {"sidecar/": idle}

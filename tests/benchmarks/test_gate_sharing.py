@@ -76,7 +76,6 @@ def test_the_free_producer_is_answered_beside_a_throttled_one_and_beside_a_paced
             free, neighbour = await connection.turn(0.3, throttled=throttled)
             most = HELD_RATE * (loop.time() - started + 1)  # and what a full bucket lets pass
             assert free.rate > 0
-            assert free.mean_ms > 0
             assert free.processor > 0
             assert neighbour.rate * 0.3 <= most
             assert connection.free.under_way == connection.throttled.under_way == 0
@@ -103,18 +102,17 @@ def test_a_figure_is_the_median_of_the_rounds_ratios() -> None:
     def rounds(*rates: tuple[float, float]) -> list[Round]:
         return [
             Round(
-                ProducerTurn(beside_throttled, 1, 3, 0.5),
-                ProducerTurn(beside_paced, 1, 2, 0.49),
-                ProducerTurn(1000, 200, 201),
+                ProducerTurn(beside_throttled, 0.5),
+                ProducerTurn(beside_paced, 0.49),
+                ProducerTurn(1000),
             )
             for beside_throttled, beside_paced in rates
         ]
 
     gate = rounds((9_900, 10_000), (1_000, 10_000), (9_800, 9_800))
-    rate, p99, held = figures({"gate": gate, "broker": rounds((500, 10_000))})
+    rate, held = figures({"gate": gate, "broker": rounds((500, 10_000))})
 
     assert rate.value == 0.99
     assert rate.peers["broker"] == 0.05
     assert rate.met
-    assert (p99.value, p99.peers["broker"]) == (1, 1)
     assert held.value == pytest.approx((0.5 - 0.49 * 0.99) * 1000)
