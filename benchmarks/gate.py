@@ -118,13 +118,14 @@ async def _hold_idle(process: Process, upstream: int) -> int:
     send = peer.send()
     pairs = [Publishing(LIMITED, send, lambda _: opened.release()) for _ in range(IDLE_CONNECTIONS)]
     brokers = (pair.broker for pair in pairs)
+    clients = (pair.client for pair in pairs)
     async with contextlib.AsyncExitStack() as stack:
         server = await loop.create_server(
             lambda: next(brokers), "127.0.0.1", upstream, backlog=1024
         )
         stack.callback(server.close)
-        for pair in pairs:
-            await loop.create_connection(lambda pair=pair: pair.client, "127.0.0.1", process.port)
+        for _ in pairs:
+            await loop.create_connection(lambda: next(clients), "127.0.0.1", process.port)
             async with asyncio.timeout(_OPENS_WITHIN_S):
                 await opened.acquire()
         resident = process.resident_bytes()

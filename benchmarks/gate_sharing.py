@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -30,6 +27,7 @@ import uvloop
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, Process, running
+from benchmarks.one_broker import one_broker
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.metering import PAUSE_NS
 from coordinator.gate.protocol.commands import read_first_id
@@ -41,8 +39,6 @@ from coordinator.gate.protocol.frames import (
     read_head,
     read_sizes,
 )
-from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
 from tests.gate import peer
 
@@ -292,18 +288,13 @@ def figures(rounds: Mapping[str, list[Round]]) -> Iterator[Figure]:
 
 def shared_connection() -> Iterator[Figure]:
     """Through the gate, and to the broker itself with its own limit."""
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        options = ClusterOptions(state_dir=Path(directory, "cluster"), brokers=1)
-        cluster = stack.enter_context(Cluster.start(options))
+    namespaces = [f"{TENANT}/{name}" for name in ("limited", *_THROTTLED.values())]
+    with one_broker(*namespaces, bundles=1) as cluster:
         broker, topics = cluster.brokers[0], Topics(cluster.brokers)
-        topics.create_tenant(TENANT)
-        for namespace in ("limited", *_THROTTLED.values()):
-            topics.create_namespace(f"{TENANT}/{namespace}", bundles=1)
         topics.limit_publishing(f"{TENANT}/{_THROTTLED['broker']}", HELD_RATE)
-        gate = stack.enter_context(running("gate", broker.gate_port, broker.gate_upstream_port))
-        ports = {"gate": broker.gate_port, "broker": broker.broker_port}
-        yield from figures(uvloop.run(_rounds(ports, topics, gate)))
+        with running("gate", broker.gate_port, broker.gate_upstream_port) as gate:
+            ports = {"gate": broker.gate_port, "broker": broker.broker_port}
+            yield from figures(uvloop.run(_rounds(ports, topics, gate)))
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"gate/shared-connection": shared_connection}

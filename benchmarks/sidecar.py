@@ -13,25 +13,22 @@ from __future__ import annotations
 
 import socket
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import httpx
-import pulsar
 
 from benchmarks.figures import Figure, Measurement
+from benchmarks.one_broker import one_broker
+from deploy.clients import quiet_client
 from deploy.local import processes
 from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
 from tests.gate import peer
 
 GROUPS: Final = 100
@@ -45,20 +42,15 @@ _ANSWERS_WITHIN_S: Final = 2.0
 _POLL_S: Final = 0.005
 
 _NAMESPACE: Final = "bench/idle"
-_BUNDLES: Final = 4
 _MEGABYTE: Final = 10**6
 
 
 def idle() -> Iterator[Figure]:
     """Start, memory and processor time."""
-    with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
-        directory = Path(place)
-        with Cluster.start(ClusterOptions(state_dir=directory / "cluster", brokers=1)) as cluster:
-            topics = Topics(cluster.brokers)
-            topics.create_tenant(_NAMESPACE.split("/")[0])
-            topics.create_namespace(_NAMESPACE, _BUNDLES)
-            plain = _observe(cluster, directory, {})
-            recording = _observe(cluster, directory, {"record_dir": str(directory / "recorded")})
+    with one_broker(_NAMESPACE) as cluster:
+        plain = _observe(cluster, {})
+        recorded = cluster.state_dir.parent / "recorded"
+        recording = _observe(cluster, {"record_dir": str(recorded)})
     yield Figure("sidecar/start-to-serving", plain.serving_s, "s", "lower", target=1.0)
     yield Figure(
         "sidecar/idle-memory",
@@ -101,24 +93,27 @@ class _Seen:
     percent: float
 
 
-def _observe(cluster: Cluster, directory: Path, settings: Mapping[str, object]) -> _Seen:
+def _observe(cluster: Cluster, settings: Mapping[str, object]) -> _Seen:
     broker = cluster.brokers[0]
-    with Sidecars(cluster, directory, settings) as sidecars:
+    with Sidecars(cluster, cluster.state_dir.parent, settings) as sidecars:
         starts = []
         for turn in range(STARTS):
             if turn:
                 sidecars.end(broker.name)
             starts.append(_start(sidecars, broker))
         _define_groups(sidecars.admin_url(broker.name))
-        with _a_producer(sidecars.service_url):
+        with (
+            quiet_client(sidecars.service_url) as client,
+            closing(client.create_producer(f"persistent://{_NAMESPACE}/t")),
+        ):
             time.sleep(SETTLING_S)
             coordinator, gate = sidecars.pid(broker.name), sidecars.gate(broker.name).pid
             pids = [process.pid for process in processes.family(coordinator)]
-            (client,) = set(pids) - {coordinator, gate}
+            (bus_client,) = set(pids) - {coordinator, gate}
             began_s, used_s = time.monotonic(), _processor_s(pids)
             time.sleep(WATCHED_S)
             share = (_processor_s(pids) - used_s) / (time.monotonic() - began_s)
-            gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(client)
+            gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(bus_client)
             resident = processes.resident_bytes(coordinator)
             return _Seen(
                 serving_s=statistics.median(starts),
@@ -167,17 +162,6 @@ def _define_groups(admin_url: str) -> None:
             group = http.put(f"/resourcegroups/g{number}", json={"publishRateInMsgs": 1000})
             group.raise_for_status()
         http.post(f"/namespaces/{_NAMESPACE}/resourcegroup/g0").raise_for_status()
-
-
-@contextmanager
-def _a_producer(service_url: str) -> Iterator[None]:
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(service_url, logger=logger)
-    try:
-        client.create_producer(f"persistent://{_NAMESPACE}/t")
-        yield
-    finally:
-        client.close()
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"sidecar/": idle}

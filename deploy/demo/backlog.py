@@ -12,13 +12,13 @@ object a line; ``at_s`` is seconds of CLOCK_MONOTONIC::
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
 from typing import Any, Final
 
 import pulsar
 
+from deploy.clients import client_of_program, stopped_by_signals
 from deploy.demo.load import tell
 
 _SUBSCRIPTION: Final = "story"
@@ -73,12 +73,8 @@ def main() -> int:
     either.add_argument("--fill", type=int, help="messages to publish")
     either.add_argument("--drain", type=int, help="messages to receive")
     options = parser.parse_args()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    # The client's own log goes beside the JSON lines, not between them.
-    log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, "/dev/stderr")
-    client = pulsar.Client(options.url, logger=log)
+    stop = stopped_by_signals()
+    client = client_of_program(options.url)
     if options.fill is not None:
         fill(client, options.topic, options.fill)
     else:
