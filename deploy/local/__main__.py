@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from deploy.local import jars
@@ -28,8 +27,6 @@ from deploy.local.state import ClusterState, Server
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
-    # SIGTERM as an exception, so that an `up` that is stopped half-way stops what it has started.
-    signal.signal(signal.SIGTERM, _raise_interrupt)
     return exit_code(lambda: options.run(options), interrupted="interrupted")
 
 
@@ -133,10 +130,6 @@ def _show(state: ClusterState, *, as_json: bool) -> None:
 
 def _pid(server: Server) -> str:
     return f"pid {server.pid:<8}" if server.alive else "stopped     "
-
-
-def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from deploy.local import archive, commands, jars, layout, processes, readiness, 
 from deploy.local.commands import JavaRuntime
 from deploy.local.configuration import CLUSTER_NAME, tools
 from deploy.local.errors import LocalClusterError, WrongUseError
+from deploy.local.interruption import uninterrupted
 from deploy.local.layout import ClusterOptions
 from deploy.local.ports import free_block
 from deploy.local.requirements import find_java
@@ -291,6 +292,7 @@ class Cluster:
         launched: list[Server] = [self.state.server(name) for name in names]
         readiness.wait_until_ready(launched, self._start_timeout_s)
 
+    @uninterrupted()
     def _stop_processes(self) -> None:
         planned = self.state
         for stage in (planned.brokers, (planned.bookie,), planned.zookeepers):

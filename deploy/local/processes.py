@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.errors import LocalClusterError
+from deploy.local.interruption import uninterrupted
 
 _POLL_S = 0.02
 #: A zombie, or none at all. A zombie has ended; its parent has only not asked yet.
@@ -137,6 +138,7 @@ def wait_until_gone(process: ProcessIdentity, timeout_s: float) -> bool:
     return True
 
 
+@uninterrupted()
 def stop_all(processes: Sequence[ProcessIdentity], grace_s: float) -> None:
     """End all of them together: SIGTERM first, SIGKILL for what is left after `grace_s` seconds.
 
