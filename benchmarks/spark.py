@@ -139,7 +139,10 @@ def _run(what: str, directory: Path) -> ContenderRun:
         ) as process,
         _Watch(process.pid) as watch,
     ):
-        said, complained = process.communicate()
+        try:
+            said, complained = process.communicate()
+        finally:
+            process.terminate()  # if this was interrupted; it has ended otherwise
     seconds = time.monotonic() - started
     if process.returncode:
         reason = complained.strip().rpartition("\n")[2]

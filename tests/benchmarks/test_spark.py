@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,23 @@ def test_contenders_that_find_different_things_are_no_comparison(
 
     with pytest.raises(AssertionError):
         list(spark.report())
+
+
+def test_an_interrupted_measurement_ends_its_contender(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report of many rows would go on for minutes otherwise, and be waited for."""
+    endless = tmp_path / "python"
+    endless.write_text("#!/bin/sh\nexec sleep 600\n")
+    endless.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(endless))
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        spark._run("report", tmp_path)
 
 
 @pytest.mark.usefixtures("found")
