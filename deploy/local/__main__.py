@@ -42,9 +42,6 @@ def _up(options: argparse.Namespace) -> int:
             resource_group_interval_s=options.resource_group_interval,
             broker_settings=dict(options.set),
             listeners=options.listener,
-            broker_java_options=options.broker_java_option,
-            log_level=options.log_level,
-            start_timeout_s=options.timeout,
         )
     )
     _show(cluster.state, as_json=options.json)
@@ -221,21 +218,6 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         help="one more advertised listener, at a port kept free for a proxy; may be repeated",
-    )
-    up.add_argument(
-        "--broker-java-option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="such as --broker-java-option=-XX:TieredStopAtLevel=1; may be repeated",
-    )
-    up.add_argument("--log-level", default=defaults.log_level)
-    up.add_argument(
-        "--timeout",
-        type=float,
-        default=defaults.start_timeout_s,
-        metavar="SECONDS",
-        help="for each stage of the start",
     )
 
 

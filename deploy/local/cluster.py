@@ -29,6 +29,8 @@ from deploy.local.ports import free_block
 from deploy.local.requirements import find_java
 from deploy.local.state import Broker, ClusterState, Server
 
+#: For each stage of the start.
+_STAGE_S = 180.0
 #: A broker hands its topics over on SIGTERM. One that has not managed by then is killed.
 _STOP_GRACE_S = 20.0
 _ARCHIVE_TIMEOUT_S = 60.0
@@ -47,10 +49,9 @@ class Cluster:
     As a context manager it stops the cluster at the end, also when the body raises.
     """
 
-    def __init__(self, state_dir: Path, start_timeout_s: float = 180.0) -> None:
+    def __init__(self, state_dir: Path) -> None:
         """Speak of the cluster in this directory; nothing is read or started yet."""
         self.state_dir = state_dir.absolute()
-        self._start_timeout_s = start_timeout_s
 
     @classmethod
     def start(cls, options: ClusterOptions | None = None) -> Self:
@@ -66,7 +67,7 @@ class Cluster:
         options.validate()
         java = find_java(os.environ)
         library = jars.server_jars(options.pulsar, jars.cache_root(os.environ))
-        cluster = cls(options.state_dir or default_state_dir(), options.start_timeout_s)
+        cluster = cls(options.state_dir or default_state_dir())
         cluster._make_directory()
         with state.locked(cluster.state_dir):
             cluster._refuse_if_running()
@@ -276,7 +277,7 @@ class Cluster:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     cwd=self.state_dir / "run",
-                    timeout=self._start_timeout_s,
+                    timeout=_STAGE_S,
                     check=True,
                 )
             except subprocess.SubprocessError as error:
@@ -290,7 +291,7 @@ class Cluster:
             )
             state.write(self.state.with_process(name, process))
         launched: list[Server] = [self.state.server(name) for name in names]
-        readiness.wait_until_ready(launched, self._start_timeout_s)
+        readiness.wait_until_ready(launched, _STAGE_S)
 
     @uninterrupted()
     def _stop_processes(self) -> None:
