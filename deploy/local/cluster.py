@@ -16,7 +16,6 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from deploy.local import archive, commands, jars, layout, processes, readiness, state
@@ -89,12 +88,7 @@ class Cluster:
         """Return the handle itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the cluster and remove what it wrote, unless the body has done so already."""
         if state.file_of(self.state_dir).exists():
             self.stop()
