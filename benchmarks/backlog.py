@@ -14,6 +14,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,7 +77,7 @@ class BacklogBench:
 
     def publish(self, first: int, last: int) -> None:
         """A message to every partition of the topics from the first to before the last."""
-        with quiet_client(self.broker.service_url, listener_name="internal") as client:
+        with closing(quiet_client(self.broker.service_url, listener_name="internal")) as client:
             for number in range(first, last):
                 producer = client.create_producer(
                     f"persistent://{_NAMESPACE}/t{number}",

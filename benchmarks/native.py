@@ -290,7 +290,7 @@ def _busy(interval_s: int, *, steered: bool) -> tuple[float, float]:
         url = f"{broker.web_url}/admin/v2/{topic.replace('://', '/')}/partitions"
         httpx.put(url, json=TOPICS, timeout=300.0).raise_for_status()
         with (
-            quiet_client(broker.service_url) as client,
+            closing(quiet_client(broker.service_url)) as client,
             # Producers load the topics, and keep them loaded.
             closing(client.create_producer(topic, batching_enabled=False)),
         ):

@@ -58,7 +58,7 @@ def cost() -> Iterator[Figure]:
         assert broker.pid is not None
         yield from _figures("few", broker, broker.pid)
         with (
-            quiet_client(broker.service_url, operation_timeout_seconds=300) as client,
+            closing(quiet_client(broker.service_url, operation_timeout_seconds=300)) as client,
             closing(_load_topics(broker, client)),
         ):
             yield from _figures("many", broker, broker.pid)

@@ -103,7 +103,7 @@ def _observe(cluster: Cluster, settings: Mapping[str, object]) -> _Seen:
             starts.append(_start(sidecars, broker))
         _define_groups(sidecars.admin_url(broker.name))
         with (
-            quiet_client(sidecars.service_url) as client,
+            closing(quiet_client(sidecars.service_url)) as client,
             closing(client.create_producer(f"persistent://{_NAMESPACE}/t")),
         ):
             time.sleep(SETTLING_S)

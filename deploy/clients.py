@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pulsar
 
 
-@contextmanager
-def quiet_client(url: str, **options: Any) -> Iterator[Any]:
-    """A client that logs errors alone, closed at the end; `options` are those of ``pulsar.Client``."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(url, logger=logger, **options)
-    try:
-        yield client
-    finally:
-        client.close()
+def quiet_client(url: str, **options: Any) -> pulsar.Client:
+    """Return a client that logs errors alone; `options` are those of ``pulsar.Client``."""
+    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options)
 
 
-def client_of_program(url: str) -> Any:
+def client_of_program(url: str) -> pulsar.Client:
     """Return the client of a program: its log goes to standard error, beside what is told."""
     return pulsar.Client(url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, "/dev/stderr"))
 

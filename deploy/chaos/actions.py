@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pulsar
@@ -210,7 +210,7 @@ def fill_disk(testbed: Testbed, name: str, seconds: float) -> None:
 
 def consume_slowly(testbed: Testbed, name: str, seconds: float) -> None:
     """Subscribe to a topic from its first message, and read five messages a second."""
-    with quiet_client(testbed.service_url) as client:
+    with closing(quiet_client(testbed.service_url)) as client:
         consumer = client.subscribe(
             testbed.topic_of[name],
             "slow",
@@ -229,7 +229,7 @@ def consume_slowly(testbed: Testbed, name: str, seconds: float) -> None:
 def spew_garbage(testbed: Testbed, _: str, seconds: float) -> None:
     """Publish bytes at random on every bus topic."""
     broker = next(iter(testbed.brokers.values()))
-    with quiet_client(broker.service_url, listener_name="internal") as client:
+    with closing(quiet_client(broker.service_url, listener_name="internal")) as client:
         producers = [
             client.create_producer(topic, batching_enabled=False)
             for topic in testbed.sidecars.bus_topics

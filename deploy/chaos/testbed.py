@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -267,7 +267,7 @@ class Testbed:
 
     def _stored(self, topic: str) -> list[Delivery]:
         url = f"pulsar://{self._broker_addresses}"
-        with quiet_client(url, listener_name="internal") as client:
+        with closing(quiet_client(url, listener_name="internal")) as client:
             reader = client.create_reader(topic, pulsar.MessageId.earliest)
             found = []
             while reader.has_message_available():

@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 
-import pulsar
+from deploy.clients import quiet_client
 
 _SLICES_PER_S = 10
 #: For each topic: a second of what it may be limited to is under way, whatever its broker holds back.
@@ -24,10 +24,9 @@ def main() -> None:
     parser.add_argument("--rate", type=int, required=True)
     parser.add_argument("topics", nargs="+")
     options = parser.parse_args()
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     # A broker that holds a topic back holds back its connection, so each has one of its own.
     producers = [
-        pulsar.Client(options.url, logger=logger).create_producer(
+        quiet_client(options.url).create_producer(
             topic,
             batching_enabled=False,
             block_if_queue_full=False,

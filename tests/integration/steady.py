@@ -21,6 +21,8 @@ from typing import Any, Self
 
 import pulsar
 
+from deploy.clients import quiet_client
+
 _SLICE_S = 0.01
 _ARREARS_S = 0.05
 """The missed time that is made up for, where a test asks for no more."""
@@ -115,12 +117,7 @@ class _Topic:
 def _run(options: argparse.Namespace) -> None:
     authentication = pulsar.AuthenticationToken(options.token) if options.token else None
     opened = [
-        pulsar.Client(
-            options.url,
-            authentication=authentication,
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-        )
-        for _ in range(options.clients)
+        quiet_client(options.url, authentication=authentication) for _ in range(options.clients)
     ]
     topics = {
         topic: [_Topic(client, topic, size, options.queue, options.arrears) for client in opened]
