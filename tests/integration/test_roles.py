@@ -15,12 +15,12 @@ import pulsar
 import pytest
 
 from deploy.clients import quiet_client
-from deploy.local import companions
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from tests.admin_api.keys import SECRET, in_seconds, token
 from tests.gate import peer
+from tests.integration import companions
 from tests.integration.raw_role import CONNECTED, ERROR, NEVER, PRODUCER_SUCCESS, SEND_RECEIPT, Raw
 from tests.integration.steady import Steady
 from tests.integration.world import TENANT, World, eventually, make_world

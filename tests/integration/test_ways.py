@@ -20,13 +20,13 @@ from websockets.sync.client import connect as connect_websocket
 
 from deploy.background import Background
 from deploy.clients import quiet_client
-from deploy.local import companions
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 from tests.admin_api.keys import SECRET, token
 from tests.gate.server.test_tls import make_certificate
+from tests.integration import companions
 from tests.integration.functions import copying
 from tests.integration.test_reconciliation import OFTEN, conditions, escaping, examined
 from tests.integration.world import TENANT, World, eventually, make_world

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.local import commands, configuration, jars, processes, readiness
+from deploy.local import configuration, jars, processes, readiness
 from deploy.local.addresses import at, bracketed
 from deploy.local.cluster import Cluster
-from deploy.local.commands import JavaRuntime
+from deploy.local.commands import METADATA_DRIVERS, QUICK, JavaRuntime
 from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.ports import free_block
 from deploy.local.state import Server
+from tests.jars import proxy_jars
 
 _READY_WITHIN_S = 60.0
 _STOP_GRACE_S = 20.0
@@ -87,9 +88,9 @@ def proxy(cluster: Cluster, directory: Path, settings: Mapping[str, object]) -> 
     }
     if "tlsCertificateFilePath" in settings:
         own["servicePortTls"] = tls_port
-    library = jars.proxy_jars(jars.cache_root(os.environ))
+    library = proxy_jars(jars.cache_root(os.environ))
     conf = configuration.properties(own | dict(settings))
-    server = _server("proxy", web_port, conf, cluster, directory, library, commands.proxy)
+    server = _server("proxy", web_port, conf, cluster, directory, library, _proxy)
     with _running(server, directory):
         yield Proxy(port, tls_port, web_port, Path(server.log_file))
 
@@ -116,7 +117,7 @@ def websocket(cluster: Cluster, directory: Path, settings: Mapping[str, object])
     }
     library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
     conf = configuration.properties(own | dict(settings))
-    server = _server("websocket", port, conf, cluster, directory, library, commands.websocket)
+    server = _server("websocket", port, conf, cluster, directory, library, _websocket)
     with _running(server, directory):
         yield port
 
@@ -153,9 +154,29 @@ def functions_worker(
     library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
     # JSON is YAML, too.
     conf = json.dumps(own | dict(settings), indent=2)
-    server = _server("functions", port, conf, cluster, directory, library, commands.functions)
+    server = _server("functions", port, conf, cluster, directory, library, _functions)
     with _running(server, directory):
         yield f"http://{at(cluster.state.host, port)}"
+
+
+def _proxy(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of Pulsar's proxy."""
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", QUICK]
+    main = "org.apache.pulsar.proxy.server.ProxyServiceStarter"
+    return runtime.command(memory, main, ["--config", str(conf)])
+
+
+def _websocket(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of the WebSocket service as a process of its own."""
+    main = "org.apache.pulsar.websocket.service.WebSocketServiceStarter"
+    return runtime.command(["-Xmx256m", QUICK], main, [str(conf)])
+
+
+def _functions(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of a worker of Pulsar Functions as a process of its own."""
+    main = "org.apache.pulsar.functions.worker.FunctionWorkerStarter"
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", QUICK, *METADATA_DRIVERS]
+    return runtime.command(memory, main, ["--conf", str(conf)])
 
 
 def _server(
