@@ -38,7 +38,7 @@ from deploy.clients import quiet_client
 from deploy.demo.counters import CounterSampler
 from deploy.demo.figures import ActFigures, evaluate
 from deploy.demo.recording import Act, DemoRecording, LimitChange
-from deploy.local import processes
+from deploy.local import processes, rest
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
@@ -122,19 +122,18 @@ def _running(
         topics.create_tenant(_GROUP)
         for name in _LOADS:
             topics.create_namespace(f"{_GROUP}/{name}", 12)
-        api = cluster.web_url()
+        url = cluster.web_url()
         sidecars: Sidecars | None = None
         if steered:
             path = {"enforcement_path": "native"}
             sidecars = stack.enter_context(Sidecars(cluster, directory, path))
             sidecars.start()
-            api = sidecars.admin_url("broker-1")
-        with httpx.Client(base_url=api, trust_env=False, timeout=30.0) as http:
-            group = {"publishRateInMsgs": LIMIT}
-            http.put(f"/admin/v2/resourcegroups/{_GROUP}", json=group).raise_for_status()
-            for name in _LOADS:
-                path_of = f"/admin/v2/namespaces/{_GROUP}/{name}/resourcegroup/{_GROUP}"
-                http.post(path_of).raise_for_status()
+            url = sidecars.admin_url("broker-1")
+        group = {"publishRateInMsgs": LIMIT}
+        rest.request("PUT", f"{url}/admin/v2/resourcegroups/{_GROUP}", group)
+        for name in _LOADS:
+            attachment = f"/admin/v2/namespaces/{_GROUP}/{name}/resourcegroup/{_GROUP}"
+            rest.request("POST", f"{url}{attachment}")
         time.sleep(_ATTACHED_S)
         yield cluster, sidecars
 

@@ -20,8 +20,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final
 
-import httpx
-
 from benchmarks.figures import Figure, Measurement
 from benchmarks.one_broker import one_broker
 from deploy.clients import quiet_client
@@ -101,7 +99,9 @@ def _observe(cluster: Cluster, settings: Mapping[str, object]) -> _Seen:
             if turn:
                 sidecars.end(broker.name)
             starts.append(_start(sidecars, broker))
-        _define_groups(sidecars.admin_url(broker.name))
+        for number in range(GROUPS):
+            sidecars.limit(f"g{number}", {"publishRateInMsgs": 1000})
+        sidecars.attach(_NAMESPACE, "g0")
         with (
             closing(quiet_client(sidecars.service_url)) as client,
             closing(client.create_producer(f"persistent://{_NAMESPACE}/t")),
@@ -154,14 +154,6 @@ def _serving_at_s(port: int) -> float:
 
 def _processor_s(pids: list[int]) -> float:
     return sum(map(processes.processor_s, pids))
-
-
-def _define_groups(admin_url: str) -> None:
-    with httpx.Client(base_url=f"{admin_url}/admin/v2", trust_env=False) as http:
-        for number in range(GROUPS):
-            group = http.put(f"/resourcegroups/g{number}", json={"publishRateInMsgs": 1000})
-            group.raise_for_status()
-        http.post(f"/namespaces/{_NAMESPACE}/resourcegroup/g0").raise_for_status()
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"sidecar/": idle}
