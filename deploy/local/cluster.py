@@ -111,9 +111,9 @@ class Cluster:
         """
         return self.state.broker(name)
 
-    def web_url(self, index: int = 0) -> str:
-        """Return the admin REST address of a broker, counted from 0."""
-        return self.brokers[index].web_url
+    def web_url(self) -> str:
+        """Return the admin REST address of the first broker."""
+        return self.brokers[0].web_url
 
     def stop(self, *, keep: bool = False) -> None:
         """Stop every process, and remove what the cluster wrote unless `keep`.
@@ -181,18 +181,6 @@ class Cluster:
             )
         except subprocess.TimeoutExpired as error:
             raise LocalClusterError(f"pulsar-admin {' '.join(arguments)} hangs.") from error
-
-    def perf(self, *arguments: str, url: str | None = None) -> subprocess.Popen[str]:
-        """Start pulsar-perf, with its output in pipes; the caller ends it.
-
-        Args:
-            arguments: as on its command line, such as "produce", "-r", "1000", topic.
-            url: the Pulsar address to connect to; the first broker's internal listener when None.
-        """
-        command = self.tool_command("perf", arguments, broker_url=url)
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
 
     def tool_command(
         self,
