@@ -7,37 +7,30 @@ import signal
 import sys
 from collections.abc import Mapping
 
-import benchmarks.api
-import benchmarks.backlog
-import benchmarks.bucket
-import benchmarks.gate
-import benchmarks.gate_broker
-import benchmarks.gate_sharing
-import benchmarks.law
-import benchmarks.native
-import benchmarks.reconciliation
-import benchmarks.shards
-import benchmarks.sidecar
-import benchmarks.sim
-import benchmarks.spark
-import benchmarks.wire
+from benchmarks import (
+    api,
+    backlog,
+    bucket,
+    gate,
+    gate_broker,
+    gate_sharing,
+    law,
+    native,
+    reconciliation,
+    shards,
+    sidecar,
+    sim,
+    spark,
+    wire,
+)
 from benchmarks.figures import Measurement
 
+_MODULES = (
+    *(law, bucket, gate, gate_broker, gate_sharing, native, reconciliation),
+    *(wire, shards, api, sidecar, backlog, sim, spark),
+)
 MEASUREMENTS: Mapping[str, Measurement] = {
-    **benchmarks.law.MEASUREMENTS,
-    **benchmarks.bucket.MEASUREMENTS,
-    **benchmarks.gate.MEASUREMENTS,
-    **benchmarks.gate_broker.MEASUREMENTS,
-    **benchmarks.gate_sharing.MEASUREMENTS,
-    **benchmarks.native.MEASUREMENTS,
-    **benchmarks.reconciliation.MEASUREMENTS,
-    **benchmarks.wire.MEASUREMENTS,
-    **benchmarks.shards.MEASUREMENTS,
-    **benchmarks.api.MEASUREMENTS,
-    **benchmarks.sidecar.MEASUREMENTS,
-    **benchmarks.backlog.MEASUREMENTS,
-    **benchmarks.sim.MEASUREMENTS,
-    **benchmarks.spark.MEASUREMENTS,
+    prefix: measure for module in _MODULES for prefix, measure in module.MEASUREMENTS.items()
 }
 
 

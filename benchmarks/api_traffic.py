@@ -17,9 +17,9 @@ from typing import Final
 
 import uvloop
 
-from benchmarks import gate_frames
 from benchmarks.gate_load import Publishing
 from benchmarks.gate_process import TENANT
+from tests.gate import peer
 
 RATE: Final = 1_000
 _SLICE_S: Final = 0.001
@@ -35,7 +35,7 @@ class _Paced:
         self._receipts = 0
         self._millis: list[float] = []
         self.is_answered = asyncio.Event()
-        self.line = Publishing(_TOPIC, gate_frames.send(_CONTENT_BYTES), self._answered)
+        self.line = Publishing(_TOPIC, peer.send(content=bytes(_CONTENT_BYTES)), self._answered)
 
     async def run(self) -> None:
         """Send for ever."""

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import httpx
@@ -24,15 +23,15 @@ import pulsar
 import uvloop
 
 from benchmarks.figures import Figure, Measurement
+from benchmarks.one_broker import one_broker
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
+from deploy.clients import quiet_client
 from deploy.local import processes
 from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
 
 TOPICS: Final = 10_000
 PARTITIONED: Final = 20
@@ -66,9 +65,6 @@ class BacklogBench:
         assert self.broker.pid is not None
         self._pid = self.broker.pid
         self._partitions = partitions
-        topics = Topics(cluster.brokers)
-        topics.create_tenant(_NAMESPACE.split("/")[0])
-        topics.create_namespace(_NAMESPACE, bundles=16)
 
     def create_topics(self) -> None:
         """Partitions with a subscription each, so that the broker has them loaded."""
@@ -81,19 +77,17 @@ class BacklogBench:
 
     def publish(self, first: int, last: int) -> None:
         """A message to every partition of the topics from the first to before the last."""
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.Client(self.broker.service_url, listener_name="internal", logger=logger)
-        for number in range(first, last):
-            producer = client.create_producer(
-                f"persistent://{_NAMESPACE}/t{number}",
-                batching_enabled=False,
-                message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
-            )
-            for _ in range(self._partitions):
-                producer.send_async(b"x" * 100, None)
-            producer.flush()
-            producer.close()
-        client.close()
+        with closing(quiet_client(self.broker.service_url, listener_name="internal")) as client:
+            for number in range(first, last):
+                producer = client.create_producer(
+                    f"persistent://{_NAMESPACE}/t{number}",
+                    batching_enabled=False,
+                    message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+                )
+                for _ in range(self._partitions):
+                    producer.send_async(b"x" * 100, None)
+                producer.flush()
+                producer.close()
 
     def processor_s(self) -> float:
         """Processor seconds that the broker has used so far."""
@@ -139,20 +133,17 @@ async def _measure(bench: BacklogBench) -> dict[str, CheckCost]:
 
 def checks() -> Iterator[Figure]:
     """The duration of checks, and the broker's processor time."""
-    with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
-        options = ClusterOptions(
-            state_dir=Path(place),
-            brokers=1,
-            broker_settings={
-                "backlogQuotaCheckEnabled": "false",
-                "statsUpdateFrequencyInSecs": str(round(_STATS_S)),
-            },
-            broker_java_options=["-Xmx1500m", "-XX:MaxDirectMemorySize=512m"],
-        )
-        with Cluster.start(options) as cluster:
-            bench = BacklogBench(cluster, int(os.environ.get("TOPICS") or TOPICS) // PARTITIONED)
-            bench.create_topics()
-            found = uvloop.run(_measure(bench))
+    settings = {
+        "backlogQuotaCheckEnabled": "false",
+        "statsUpdateFrequencyInSecs": str(round(_STATS_S)),
+    }
+    java = ("-Xmx1500m", "-XX:MaxDirectMemorySize=512m")
+    with one_broker(
+        _NAMESPACE, bundles=16, broker_settings=settings, broker_java_options=java
+    ) as cluster:
+        bench = BacklogBench(cluster, int(os.environ.get("TOPICS") or TOPICS) // PARTITIONED)
+        bench.create_topics()
+        found = uvloop.run(_measure(bench))
     for name, check in found.items():
         more = {
             "questions": check.questions,
@@ -165,14 +156,4 @@ def checks() -> Iterator[Figure]:
         yield Figure(f"backlog/{name}-broker-processor", share, "% of a core", "lower", {}, 5.0)
 
 
-MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
-    (
-        f"backlog/first{_TENTH}-check",
-        f"backlog/steady{_TENTH}-check",
-        f"backlog/first{_ALL}-check",
-        f"backlog/steady{_ALL}-check",
-        f"backlog/steady{_TENTH}-broker-processor",
-        f"backlog/steady{_ALL}-broker-processor",
-    ),
-    checks,
-)
+MEASUREMENTS: Mapping[str, Measurement] = {"backlog/": checks}

@@ -12,22 +12,18 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import uvloop
 
+from benchmarks.one_broker import one_broker
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.runtime.logs import configure_logs
 from deploy.local import processes
-from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
-from deploy.local.topics import Topics
 
 SMALL_BYTES: Final = 300
 LARGE_BYTES: Final = 20_000
@@ -64,13 +60,8 @@ class BusPrice:
 
 def measure_bus_price() -> BusPrice:
     """Start a cluster of one broker, and measure."""
-    with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
-        options = ClusterOptions(state_dir=Path(place) / "cluster", brokers=1)
-        with Cluster.start(options) as cluster:
-            topics = Topics(cluster.brokers)
-            topics.create_tenant(_NAMESPACE.split("/")[0])
-            topics.create_namespace(_NAMESPACE, 1)
-            return uvloop.run(_measure(cluster.brokers[0].service_url))
+    with one_broker(_NAMESPACE, bundles=1) as cluster:
+        return uvloop.run(_measure(cluster.brokers[0].service_url))
 
 
 async def _measure(service_url: str) -> BusPrice:

@@ -15,14 +15,12 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import partial
 from typing import Final
 
 import uvloop
 
-from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement, median_seconds
-from benchmarks.gate_load import FrameLoad, Publishing, Puppet, consume, publish
+from benchmarks.gate_load import FrameLoad, Publishing, consume, publish
 from benchmarks.gate_process import TENANT, Process, free_port, running
 from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.counters import GateCounters
@@ -31,10 +29,10 @@ from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.protocol.runs import CAN_FIND_RUNS
+from tests.gate import peer
 
 TURNS: Final = 3
 LIMITED: Final = f"persistent://{TENANT}/limited/t"
-FREE: Final = f"persistent://{TENANT}/free/t"
 SMALL: Final = FrameLoad(LIMITED, 100, 1, 500_000, window=32)
 LARGE: Final = FrameLoad(LIMITED, 64 * 1024, 64, 12_000, window=32)
 IDLE_CONNECTIONS: Final = 5_000
@@ -117,16 +115,17 @@ def idle_connections() -> Iterator[Figure]:
 async def _hold_idle(process: Process, upstream: int) -> int:
     loop = asyncio.get_running_loop()
     opened = asyncio.Semaphore(0)
-    send = gate_frames.send(100)
+    send = peer.send()
     pairs = [Publishing(LIMITED, send, lambda _: opened.release()) for _ in range(IDLE_CONNECTIONS)]
     brokers = (pair.broker for pair in pairs)
+    clients = (pair.client for pair in pairs)
     async with contextlib.AsyncExitStack() as stack:
         server = await loop.create_server(
             lambda: next(brokers), "127.0.0.1", upstream, backlog=1024
         )
         stack.callback(server.close)
-        for pair in pairs:
-            await loop.create_connection(partial(_same, pair.client), "127.0.0.1", process.port)
+        for _ in pairs:
+            await loop.create_connection(lambda: next(clients), "127.0.0.1", process.port)
             async with asyncio.timeout(_OPENS_WITHIN_S):
                 await opened.acquire()
         resident = process.resident_bytes()
@@ -137,20 +136,16 @@ async def _hold_idle(process: Process, upstream: int) -> int:
         return resident
 
 
-def _same(puppet: Puppet) -> Puppet:
-    return puppet
-
-
-def _session(groups: GroupTable, queue: AdmissionQueue, topic: str) -> Session:
-    session = Session(groups, queue, GateCounters(), released=lambda: None)
+def _session(groups: GroupTable) -> Session:
+    session = Session(groups, AdmissionQueue(), GateCounters(), released=lambda: None)
     now_ns = time.monotonic_ns()
-    session.receive_from_client(gate_frames.connect(), now_ns)
-    session.receive_from_broker(gate_frames.connected(), now_ns)
-    session.receive_from_client(gate_frames.producer(topic), now_ns)
-    session.receive_from_broker(gate_frames.producer_success(), now_ns)
-    session.receive_from_client(gate_frames.subscribe(topic), now_ns)
-    session.receive_from_broker(gate_frames.success(), now_ns)
-    session.receive_from_client(gate_frames.flow(1000), now_ns)
+    session.receive_from_client(peer.connect(), now_ns)
+    session.receive_from_broker(peer.connected(), now_ns)
+    session.receive_from_client(peer.producer(LIMITED), now_ns)
+    session.receive_from_broker(peer.producer_success(), now_ns)
+    session.receive_from_client(peer.subscribe(LIMITED, request_id=2), now_ns)
+    session.receive_from_broker(peer.success(2), now_ns)
+    session.receive_from_client(peer.flow(), now_ns)
     return session
 
 
@@ -177,17 +172,13 @@ def _limited_table() -> GroupTable:
 
 def engine() -> Iterator[Figure]:
     """Nanoseconds per frame without sockets, with every check, as a read under load brings them."""
-    queue = AdmissionQueue()
-    session = _session(_limited_table(), queue, LIMITED)
-    free = _session(_limited_table(), queue, FREE)
+    session = _session(_limited_table())
     time.sleep(0.1)  # new buckets start empty
     to_broker, to_client = session.receive_from_client, session.receive_from_broker
     contenders = {
-        "publish": _reads(session, to_broker, gate_frames.send(100)),
-        "publish-without-group": _reads(free, free.receive_from_client, gate_frames.send(100)),
-        "receipt": _reads(session, to_client, gate_frames.receipt()),
-        "consume": _reads(session, to_client, gate_frames.delivery(100)),
-        "consume-without-group": _reads(free, free.receive_from_broker, gate_frames.delivery(100)),
+        "publish": _reads(session, to_broker, peer.send()),
+        "receipt": _reads(session, to_client, peer.receipt()),
+        "consume": _reads(session, to_client, peer.delivery(content=bytes(100))),
     }
     seconds = median_seconds(contenders, 30)
     by = "runs" if CAN_FIND_RUNS else "frames"

@@ -16,19 +16,16 @@ import operator
 import re
 import statistics
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_process import TENANT, running
+from benchmarks.one_broker import one_broker
 from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
 
 ROUNDS: Final = 2
 PAIRED_ROUNDS: Final = 5
@@ -68,9 +65,6 @@ class GateBench:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._broker: Broker = cluster.brokers[0]
-        topics = Topics(cluster.brokers)
-        topics.create_tenant(TENANT)
-        topics.create_namespace(_NAMESPACE, bundles=4)
 
     def rounds(
         self, name: str, arguments: Sequence[str], count: int = ROUNDS
@@ -180,10 +174,8 @@ def _ratio(
 
 def broker() -> Iterator[Figure]:
     """Half load and saturated, batched and not, and consuming."""
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        options = ClusterOptions(state_dir=Path(directory, "cluster"), brokers=1)
-        bench = GateBench(stack.enter_context(Cluster.start(options)))
+    with one_broker(_NAMESPACE) as cluster:
+        bench = GateBench(cluster)
         yield from _half_load(bench)
         yield from _saturated(bench, "unbatched", ("-s", "100", "-db"), 0.90)
         yield from _saturated(bench, "batched", ("-s", "1024"), 0.88)

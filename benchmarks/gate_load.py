@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
 
-from benchmarks import gate_frames
 from coordinator.gate.protocol.commands import read_flow
 from coordinator.gate.protocol.frames import CONNECT, FLOW, read_head, read_sizes
+from tests.gate import peer
 
 _PERMITS: Final = 1000
 _TIMEOUT_S: Final = 120.0
@@ -91,12 +91,12 @@ class Publishing:
     """
 
     def __init__(self, topic: str, send: bytes, answered: Callable[[int], None]) -> None:
-        self._introduction, self._send = gate_frames.producer(topic), send
-        self._receipt = gate_frames.receipt()
+        self._introduction, self._send = peer.producer(topic), send
+        self._receipt = peer.receipt()
         self._is_answered = answered
         #: Bytes of SENDs that have arrived, and of receipts; below 0 while the connection is opened.
-        self._at_broker = -len(gate_frames.connect()) - len(self._introduction)
-        self._at_client = -len(gate_frames.connected()) - len(gate_frames.producer_success())
+        self._at_broker = -len(peer.connect()) - len(self._introduction)
+        self._at_client = -len(peer.connected()) - len(peer.producer_success())
         self._receipts = 0
         self.broker = Puppet(self._broker_received)
         self.client = Puppet(self._client_received, self._begin)
@@ -106,23 +106,23 @@ class Publishing:
         self.client.write(self._send * count)
 
     def _begin(self) -> None:
-        self.client.write(gate_frames.connect())
+        self.client.write(peer.connect())
 
     def _broker_received(self, data: bytes) -> None:
         before, self._at_broker = self._at_broker, self._at_broker + len(data)
         if before < -len(self._introduction) <= self._at_broker:
-            self.broker.write(gate_frames.connected())
+            self.broker.write(peer.connected())
         if self._at_broker < 0:
             return
         if before < 0:
-            self.broker.write(gate_frames.producer_success())
+            self.broker.write(peer.producer_success())
         arrived = self._at_broker // len(self._send)
         self.broker.write(self._receipt * (arrived - self._receipts))
         self._receipts = arrived
 
     def _client_received(self, data: bytes) -> None:
         before, self._at_client = self._at_client, self._at_client + len(data)
-        if before < -len(gate_frames.producer_success()) <= self._at_client:
+        if before < -len(peer.producer_success()) <= self._at_client:
             self.client.write(self._introduction)
         if self._at_client >= 0:
             self._is_answered(self._at_client // len(self._receipt))
@@ -134,7 +134,7 @@ class _ClosedLoop:
     def __init__(self, load: FrameLoad, done: asyncio.Future[None]) -> None:
         self._load, self.done = load, done
         self._sent = 0
-        send = gate_frames.send(load.content_bytes, load.messages)
+        send = peer.send(content=bytes(load.content_bytes), messages=load.messages)
         self._publishing = Publishing(load.topic, send, self._answered)
         self.broker, self.client = self._publishing.broker, self._publishing.client
 
@@ -152,28 +152,28 @@ class _Consuming:
 
     def __init__(self, load: FrameLoad, done: asyncio.Future[None]) -> None:
         self._load, self.done = load, done
-        self._delivery = gate_frames.delivery(load.content_bytes, load.messages)
+        self._delivery = peer.delivery(content=bytes(load.content_bytes), messages=load.messages)
         self._from_client = b""
         self._sent = 0
-        self._received = -len(gate_frames.connected()) - len(gate_frames.success())
+        self._received = -len(peer.connected()) - len(peer.success(1))
         self._given_for = 0
         self.broker = Puppet(self._broker_received)
         self.client = Puppet(self._client_received, self._begin)
 
     def _begin(self) -> None:
-        self.client.write(gate_frames.connect())
+        self.client.write(peer.connect())
 
     def _broker_received(self, data: bytes) -> None:
         stream = self._from_client + data
         while len(stream) >= 8 and len(stream) >= 4 + read_sizes(stream, 0)[0]:
             total, command = read_sizes(stream, 0)
             if stream[9] == CONNECT:
-                self.broker.write(gate_frames.connected())
+                self.broker.write(peer.connected())
             elif stream[9] == FLOW:
                 _, body = read_head(stream, 8, 8 + command)
                 self._deliver(read_flow(stream, body, 8 + command)[1])
             else:
-                self.broker.write(gate_frames.success())
+                self.broker.write(peer.success(1))
             stream = stream[4 + total :]
         self._from_client = stream
 
@@ -184,13 +184,13 @@ class _Consuming:
 
     def _client_received(self, data: bytes) -> None:
         before, self._received = self._received, self._received + len(data)
-        if before < -len(gate_frames.success()) <= self._received:
-            self.client.write(gate_frames.subscribe(self._load.topic) + gate_frames.flow(_PERMITS))
+        if before < -len(peer.success(1)) <= self._received:
+            self.client.write(peer.subscribe(self._load.topic) + peer.flow(permits=_PERMITS))
         frames = max(0, self._received) // len(self._delivery)
         if frames == self._load.frames and not self.done.done():
             self.done.set_result(None)
         elif frames - self._given_for >= _PERMITS // 2:
-            self.client.write(gate_frames.flow(frames - self._given_for))
+            self.client.write(peer.flow(permits=frames - self._given_for))
             self._given_for = frames
 
 

@@ -17,21 +17,17 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import uvloop
 
-from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, Process, running
+from benchmarks.one_broker import one_broker
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.metering import PAUSE_NS
 from coordinator.gate.protocol.commands import read_first_id
@@ -43,9 +39,8 @@ from coordinator.gate.protocol.frames import (
     read_head,
     read_sizes,
 )
-from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
+from tests.gate import peer
 
 ROUNDS: Final = 60
 SECONDS: Final = 0.5
@@ -70,14 +65,10 @@ class ProducerTurn:
 
     Args:
         rate: its receipts per second.
-        mean_ms: mean time from a publish to its receipt, in milliseconds.
-        p99_ms: its 99th percentile.
         processor: part of a processor that the process between took meanwhile, 0 to 1; 0 without one.
     """
 
     rate: float
-    mean_ms: float
-    p99_ms: float
     processor: float = 0.0
 
 
@@ -90,42 +81,30 @@ class SharingProducer:
     """
 
     def __init__(self, number: int, topic: str) -> None:
-        self.introduction = gate_frames.producer(topic, number)
-        self._frame = gate_frames.send(_CONTENT_BYTES, number=number)
-        self._sent_s: deque[float] = deque()
-        self._millis: list[float] = []
+        self.introduction = peer.producer(topic, number, number)
+        # A real broker looks at a checksum if there is one.
+        self._frame = peer.send(number, content=bytes(_CONTENT_BYTES), checksum=False)
         self._since_s = time.monotonic()
         self.window = 0
-
-    @property
-    def under_way(self) -> int:
-        """The number of its publishes without a receipt yet."""
-        return len(self._sent_s)
-
-    @property
-    def answered(self) -> int:
-        """The number of receipts since the last ``take``."""
-        return len(self._millis)
+        #: Publishes without a receipt yet, and receipts since the last ``take``.
+        self.under_way = self.answered = 0
 
     def frames(self, most: int) -> bytes:
         """Return `most` publishes, or fewer if its window has no room for them."""
         count = max(0, min(most, self.window - self.under_way))
-        self._sent_s.extend([time.monotonic()] * count)
+        self.under_way += count
         return self._frame * count
 
-    def is_answered(self, now_s: float) -> None:
-        """A receipt has come; they come in the order of the publishes."""
-        self._millis.append((now_s - self._sent_s.popleft()) * 1000)
+    def is_answered(self) -> None:
+        """A receipt has come."""
+        self.under_way -= 1
+        self.answered += 1
 
     def take(self) -> ProducerTurn:
         """Return its experience since the last call."""
-        now_s = time.monotonic()
-        millis, self._millis = self._millis, []
-        since_s, self._since_s = self._since_s, now_s
-        if len(millis) < 2:
-            return ProducerTurn(0.0, 0.0, 0.0)
-        p99 = statistics.quantiles(millis, n=100)[-1]
-        return ProducerTurn(len(millis) / (now_s - since_s), statistics.fmean(millis), p99)
+        answered, self.answered = self.answered, 0
+        since_s, self._since_s = self._since_s, time.monotonic()
+        return ProducerTurn(answered / (self._since_s - since_s))
 
 
 class SharedConnection:
@@ -147,7 +126,7 @@ class SharedConnection:
         self._opened = 0
         self._is_open, self._nothing_under_way = asyncio.Event(), asyncio.Event()
         self._refusals: list[int] = []
-        self.puppet = Puppet(self._received, lambda: self.puppet.write(gate_frames.connect()))
+        self.puppet = Puppet(self._received, lambda: self.puppet.write(peer.connect()))
 
     async def open(self, port: int) -> None:
         """Connect, and open the producers."""
@@ -205,7 +184,7 @@ class SharedConnection:
             self.puppet.write(producer.frames(producer.window))
 
     def _received(self, data: bytes) -> None:
-        stream, position, now_s = self._unread + data, 0, time.monotonic()
+        stream, position = self._unread + data, 0
         while len(stream) - position >= 8:
             total, command = read_sizes(stream, position)
             if len(stream) - position < 4 + total:
@@ -215,7 +194,7 @@ class SharedConnection:
                 number = read_first_id(
                     stream, read_head(stream, start, start + command)[1], start + command
                 )
-                self._producers[number].is_answered(now_s)
+                self._producers[number].is_answered()
             else:
                 self._is_told(stream[start + 1])
             position += 4 + total
@@ -303,28 +282,19 @@ def figures(rounds: Mapping[str, list[Round]]) -> Iterator[Figure]:
     peers["unthrottled, msg/s"] = medians(lambda each: each.beside_paced.rate)["gate"]
     peers["the throttled one, msg/s"] = medians(lambda each: each.throttled.rate)["gate"]
     yield Figure(f"{name}/rate-of-unthrottled", ours, "", "higher", peers, 0.95)
-    peers = medians(lambda each: each.beside_throttled.p99_ms - each.beside_paced.p99_ms)
-    ours = peers.pop("gate")
-    peers["unthrottled, in all"] = medians(lambda each: each.beside_paced.p99_ms)["gate"]
-    yield Figure(f"{name}/added-p99-latency", ours, "ms", "lower", peers)
     held_us = statistics.median(each.held_us for each in rounds["gate"])
     yield Figure(f"{name}/processor-us-per-held-message", held_us, "us", "lower")
 
 
 def shared_connection() -> Iterator[Figure]:
     """Through the gate, and to the broker itself with its own limit."""
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        options = ClusterOptions(state_dir=Path(directory, "cluster"), brokers=1)
-        cluster = stack.enter_context(Cluster.start(options))
+    namespaces = [f"{TENANT}/{name}" for name in ("limited", *_THROTTLED.values())]
+    with one_broker(*namespaces, bundles=1) as cluster:
         broker, topics = cluster.brokers[0], Topics(cluster.brokers)
-        topics.create_tenant(TENANT)
-        for namespace in ("limited", *_THROTTLED.values()):
-            topics.create_namespace(f"{TENANT}/{namespace}", bundles=1)
         topics.limit_publishing(f"{TENANT}/{_THROTTLED['broker']}", HELD_RATE)
-        gate = stack.enter_context(running("gate", broker.gate_port, broker.gate_upstream_port))
-        ports = {"gate": broker.gate_port, "broker": broker.broker_port}
-        yield from figures(uvloop.run(_rounds(ports, topics, gate)))
+        with running("gate", broker.gate_port, broker.gate_upstream_port) as gate:
+            ports = {"gate": broker.gate_port, "broker": broker.broker_port}
+            yield from figures(uvloop.run(_rounds(ports, topics, gate)))
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"gate/shared-connection": shared_connection}

@@ -24,26 +24,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import httpx
-import pulsar
 
 from benchmarks.figures import Figure, Measurement
 from deploy import command_line
+from deploy.clients import quiet_client
 from deploy.demo.counters import CounterSampler
 from deploy.demo.figures import ActFigures, evaluate
 from deploy.demo.recording import Act, DemoRecording, LimitChange
-from deploy.local import processes
+from deploy.local import processes, rest
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
+from deploy.local.waiting import wait_until
 
 LIMIT: Final = 3_000
 OFFERED: Final = 5_000
@@ -121,19 +122,18 @@ def _running(
         topics.create_tenant(_GROUP)
         for name in _LOADS:
             topics.create_namespace(f"{_GROUP}/{name}", 12)
-        api = cluster.web_url()
+        url = cluster.web_url()
         sidecars: Sidecars | None = None
         if steered:
             path = {"enforcement_path": "native"}
             sidecars = stack.enter_context(Sidecars(cluster, directory, path))
             sidecars.start()
-            api = sidecars.admin_url("broker-1")
-        with httpx.Client(base_url=api, trust_env=False, timeout=30.0) as http:
-            group = {"publishRateInMsgs": LIMIT}
-            http.put(f"/admin/v2/resourcegroups/{_GROUP}", json=group).raise_for_status()
-            for name in _LOADS:
-                path_of = f"/admin/v2/namespaces/{_GROUP}/{name}/resourcegroup/{_GROUP}"
-                http.post(path_of).raise_for_status()
+            url = sidecars.admin_url("broker-1")
+        group = {"publishRateInMsgs": LIMIT}
+        rest.request("PUT", f"{url}/admin/v2/resourcegroups/{_GROUP}", group)
+        for name in _LOADS:
+            attachment = f"/admin/v2/namespaces/{_GROUP}/{name}/resourcegroup/{_GROUP}"
+            rest.request("POST", f"{url}{attachment}")
         time.sleep(_ATTACHED_S)
         yield cluster, sidecars
 
@@ -213,13 +213,15 @@ def _load(broker: Broker, topic: str, load: str) -> Iterator[None]:
 
 def _published(sampler: CounterSampler, topics: list[str]) -> float:
     """Wait until all these topics have publishers; return when that was first seen."""
-    deadline_s = time.monotonic() + 30.0
-    while time.monotonic() < deadline_s:
+
+    def seen_s() -> float | None:
         samples = [sampler.latest(topic) for topic in topics]
-        if all(sample and sample.clients for sample in samples):
-            return max(sample.at_s for sample in samples if sample)
-        time.sleep(0.05)
-    raise RuntimeError("clients do not connect")
+        known = [sample.at_s for sample in samples if sample is not None and sample.clients]
+        return max(known) if len(known) == len(topics) else None
+
+    found_s = wait_until(seen_s, "Clients do not connect")
+    assert found_s is not None
+    return found_s
 
 
 def _figures(
@@ -286,20 +288,17 @@ def _busy(interval_s: int, *, steered: bool) -> tuple[float, float]:
         topic = f"non-persistent://{_GROUP}/unbatched/many"
         url = f"{broker.web_url}/admin/v2/{topic.replace('://', '/')}/partitions"
         httpx.put(url, json=TOPICS, timeout=300.0).raise_for_status()
-        client = pulsar.Client(f"pulsar://127.0.0.1:{broker.broker_port}")
-        try:
+        with (
+            closing(quiet_client(broker.service_url)) as client,
             # Producers load the topics, and keep them loaded.
-            producer = client.create_producer(topic, batching_enabled=False)
+            closing(client.create_producer(topic, batching_enabled=False)),
+        ):
             time.sleep(_COST_SETTLES_S)
-            process = cluster.state.server(broker.name).process
-            assert process is not None
-            pids = [process.pid, *([sidecars.pid(broker.name)] if sidecars is not None else [])]
+            assert broker.pid is not None
+            pids = [broker.pid, *([sidecars.pid(broker.name)] if sidecars is not None else [])]
             before = [processes.processor_s(pid) for pid in pids]
             time.sleep(_COST_S)
             took_s = [processes.processor_s(pid) - at for pid, at in zip(pids, before, strict=True)]
-            producer.close()
-        finally:
-            client.close()
     parts = [each / _COST_S for each in took_s]
     return parts[0], parts[1] if steered else 0.0
 

@@ -14,31 +14,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import closing
 from dataclasses import fields
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
-import pulsar
 
 from benchmarks.figures import Figure, Measurement
+from benchmarks.one_broker import one_broker
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.config.model import Config
 from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.spacing import Spacing
 from deploy import command_line
+from deploy.clients import quiet_client
 from deploy.local import processes
-from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
 
 TOPICS: Final = 10_000
-_TENANT: Final = "reconciled"
+_NAMESPACE: Final = "reconciled/many"
 _JAVA: Final = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
 _SETTLES_S: Final = 10.0
 _IDLE_S: Final = 15.0
@@ -55,21 +51,17 @@ class _Reading(NamedTuple):
 
 def cost() -> Iterator[Figure]:
     """Processor time of a broker and of its sidecar for a reading."""
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        options = ClusterOptions(
-            state_dir=directory / "cluster",
-            pulsar=command_line.pulsar(),
-            brokers=1,
-            broker_java_options=_JAVA,
-        )
-        cluster = stack.enter_context(Cluster.start(options))
+    with one_broker(
+        _NAMESPACE, bundles=12, pulsar=command_line.pulsar(), broker_java_options=_JAVA
+    ) as cluster:
         (broker,) = cluster.brokers
-        process = cluster.state.server(broker.name).process
-        assert process is not None
-        yield from _figures("few", broker, process.pid)
-        stack.enter_context(_topics(broker))
-        yield from _figures("many", broker, process.pid)
+        assert broker.pid is not None
+        yield from _figures("few", broker, broker.pid)
+        with (
+            closing(quiet_client(broker.service_url, operation_timeout_seconds=300)) as client,
+            closing(_load_topics(broker, client)),
+        ):
+            yield from _figures("many", broker, broker.pid)
 
 
 def _figures(name: str, broker: Broker, pid: int) -> Iterator[Figure]:
@@ -133,23 +125,12 @@ async def _read(broker: Broker, pid: int, idle: float) -> _Reading:
         )
 
 
-@contextmanager
-def _topics(broker: Broker) -> Iterator[None]:
-    """Topics of one namespace, kept loaded by a producer each."""
-    topics = Topics([broker])
-    topics.create_tenant(_TENANT)
-    topics.create_namespace(f"{_TENANT}/many", 12)
-    topic = f"non-persistent://{_TENANT}/many/t"
+def _load_topics(broker: Broker, client: Any) -> Any:
+    """Make the partitions of a topic; return a producer of all, which keeps them loaded."""
+    topic = f"non-persistent://{_NAMESPACE}/t"
     url = f"{broker.web_url}/admin/v2/{topic.replace('://', '/')}/partitions"
     httpx.put(url, json=TOPICS, timeout=300.0).raise_for_status()
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(broker.service_url, operation_timeout_seconds=300, logger=logger)
-    try:
-        producer = client.create_producer(topic, batching_enabled=False)
-        yield
-        producer.close()
-    finally:
-        client.close()
+    return client.create_producer(topic, batching_enabled=False)
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"reconciliation": cost}

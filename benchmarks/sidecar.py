@@ -4,35 +4,30 @@ Beside a real broker and ZooKeeper, with `GROUPS` groups and one producer, which
 `STARTS` times; then it is left alone and watched. The same with a recorder stands beside: Arrow alone
 takes 50 MB.
 
-It serves from when a client's first words to the gate are answered, and is ready from when its API says
-so. Memory and processor time are those of all its processes: the coordinator, the gate, and the client of
-the bus. The libraries' files that several have mapped count once, as the coordinator's.
+It serves from when a client's first words to the gate are answered. Memory and processor time are those
+of all its processes: the coordinator, the gate, and the client of the bus. The libraries' files that
+several have mapped count once, as the coordinator's.
 """
 
 from __future__ import annotations
 
 import socket
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-import httpx
-import pulsar
-
-from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement
+from benchmarks.one_broker import one_broker
+from deploy.clients import quiet_client
 from deploy.local import processes
 from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
-from deploy.local.topics import Topics
+from tests.gate import peer
 
 GROUPS: Final = 100
 STARTS: Final = 3
@@ -45,22 +40,16 @@ _ANSWERS_WITHIN_S: Final = 2.0
 _POLL_S: Final = 0.005
 
 _NAMESPACE: Final = "bench/idle"
-_BUNDLES: Final = 4
 _MEGABYTE: Final = 10**6
 
 
 def idle() -> Iterator[Figure]:
     """Start, memory and processor time."""
-    with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
-        directory = Path(place)
-        with Cluster.start(ClusterOptions(state_dir=directory / "cluster", brokers=1)) as cluster:
-            topics = Topics(cluster.brokers)
-            topics.create_tenant(_NAMESPACE.split("/")[0])
-            topics.create_namespace(_NAMESPACE, _BUNDLES)
-            plain = _observe(cluster, directory, {})
-            recording = _observe(cluster, directory, {"record_dir": str(directory / "recorded")})
+    with one_broker(_NAMESPACE) as cluster:
+        plain = _observe(cluster, {})
+        recorded = cluster.state_dir.parent / "recorded"
+        recording = _observe(cluster, {"record_dir": str(recorded)})
     yield Figure("sidecar/start-to-serving", plain.serving_s, "s", "lower", target=1.0)
-    yield Figure("sidecar/start-to-ready", plain.ready_s, "s", "lower")
     yield Figure(
         "sidecar/idle-memory",
         plain.megabytes,
@@ -89,7 +78,6 @@ class _Seen:
 
     Args:
         serving_s: from its start until the gate had answered a client; the median of the starts.
-        ready_s: from its start until its API said that it is ready; the median.
         megabytes: of all its processes.
         gate_megabytes: the part of the gate's process.
         client_megabytes: the part of the process of the bus's client.
@@ -97,35 +85,38 @@ class _Seen:
     """
 
     serving_s: float
-    ready_s: float
     megabytes: float
     gate_megabytes: float
     client_megabytes: float
     percent: float
 
 
-def _observe(cluster: Cluster, directory: Path, settings: Mapping[str, object]) -> _Seen:
+def _observe(cluster: Cluster, settings: Mapping[str, object]) -> _Seen:
     broker = cluster.brokers[0]
-    with Sidecars(cluster, directory, settings) as sidecars:
+    with Sidecars(cluster, cluster.state_dir.parent, settings) as sidecars:
         starts = []
         for turn in range(STARTS):
             if turn:
                 sidecars.end(broker.name)
             starts.append(_start(sidecars, broker))
-        _define_groups(sidecars.admin_url(broker.name))
-        with _a_producer(sidecars.service_url):
+        for number in range(GROUPS):
+            sidecars.limit(f"g{number}", {"publishRateInMsgs": 1000})
+        sidecars.attach(_NAMESPACE, "g0")
+        with (
+            closing(quiet_client(sidecars.service_url)) as client,
+            closing(client.create_producer(f"persistent://{_NAMESPACE}/t")),
+        ):
             time.sleep(SETTLING_S)
             coordinator, gate = sidecars.pid(broker.name), sidecars.gate(broker.name).pid
             pids = [process.pid for process in processes.family(coordinator)]
-            (client,) = set(pids) - {coordinator, gate}
+            (bus_client,) = set(pids) - {coordinator, gate}
             began_s, used_s = time.monotonic(), _processor_s(pids)
             time.sleep(WATCHED_S)
             share = (_processor_s(pids) - used_s) / (time.monotonic() - began_s)
-            gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(client)
+            gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(bus_client)
             resident = processes.resident_bytes(coordinator)
             return _Seen(
-                serving_s=statistics.median(serving_s for serving_s, _ in starts),
-                ready_s=statistics.median(ready_s for _, ready_s in starts),
+                serving_s=statistics.median(starts),
                 megabytes=(resident + gate_bytes + client_bytes) / _MEGABYTE,
                 gate_megabytes=gate_bytes / _MEGABYTE,
                 client_megabytes=client_bytes / _MEGABYTE,
@@ -133,14 +124,13 @@ def _observe(cluster: Cluster, directory: Path, settings: Mapping[str, object]) 
             )
 
 
-def _start(sidecars: Sidecars, broker: Broker) -> tuple[float, float]:
-    """Start it; seconds until it served, and until it was ready."""
+def _start(sidecars: Sidecars, broker: Broker) -> float:
+    """Start it; seconds until it served."""
     with ThreadPoolExecutor(1) as beside:
         began_s = time.monotonic()
         serving = beside.submit(_serving_at_s, broker.gate_port)
         sidecars.start(broker.name)
-        ready_s = time.monotonic() - began_s
-        return serving.result() - began_s, ready_s
+        return serving.result() - began_s
 
 
 def _serving_at_s(port: int) -> float:
@@ -155,7 +145,7 @@ def _serving_at_s(port: int) -> float:
             suppress(OSError),
             socket.create_connection(("127.0.0.1", port), _ANSWERS_WITHIN_S) as client,
         ):
-            client.sendall(gate_frames.connect())
+            client.sendall(peer.connect())
             if client.recv(1):
                 return time.monotonic()
         time.sleep(_POLL_S)
@@ -166,31 +156,4 @@ def _processor_s(pids: list[int]) -> float:
     return sum(map(processes.processor_s, pids))
 
 
-def _define_groups(admin_url: str) -> None:
-    with httpx.Client(base_url=f"{admin_url}/admin/v2", trust_env=False) as http:
-        for number in range(GROUPS):
-            group = http.put(f"/resourcegroups/g{number}", json={"publishRateInMsgs": 1000})
-            group.raise_for_status()
-        http.post(f"/namespaces/{_NAMESPACE}/resourcegroup/g0").raise_for_status()
-
-
-@contextmanager
-def _a_producer(service_url: str) -> Iterator[None]:
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(service_url, logger=logger)
-    try:
-        client.create_producer(f"persistent://{_NAMESPACE}/t")
-        yield
-    finally:
-        client.close()
-
-
-MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
-    (
-        "sidecar/start-to-serving",
-        "sidecar/start-to-ready",
-        "sidecar/idle-memory",
-        "sidecar/idle-processor",
-    ),
-    idle,
-)
+MEASUREMENTS: Mapping[str, Measurement] = {"sidecar/": idle}

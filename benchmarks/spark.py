@@ -2,11 +2,12 @@
 
 Every contender is a process of its own, one after the other on the same files, from its start to its end:
 a report is a command, and the start of a JVM is part of it. Rows are all that are recorded, also of
-dimensions without a limit. Memory is what the process and all that it starts have at once, at most.
+dimensions without a limit. Memory is what the process and all that it starts have at once, at most. All
+are measured on two cores.
 
-The whole report is measured on two cores, and on one that nothing of it leaves. Beside DuckDB stand the
-*shares*: the report's part that takes each recorded row, which both compute alone and whose results must
-be the same. The rest of the report (events, figures, pictures) has no equal to stand beside.
+Beside DuckDB stand the *shares*: the report's part that takes each recorded row, which both compute alone
+and whose results must be the same. The rest of the report (events, figures, pictures) has no equal to
+stand beside.
 
 ``ROWS=91000000 make bench ONLY=spark`` is the long form, of 100 million rows in all tables. With
 ``ROWS_DIR=DIR`` the rows are kept there and used again; otherwise they are made anew and deleted.
@@ -44,26 +45,19 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ContenderRun:
-    """One contender's: wall time, processor time, memory at its most, and what it found."""
+    """One contender's: wall time, memory at its most, and what it found."""
 
     seconds: float
-    processor_s: float
     peak_bytes: int
     found: list[float]
 
 
 def report() -> Iterator[Figure]:
-    """Rows per second, memory, scaling, and the same by DuckDB."""
+    """Rows per second, memory, and the same by DuckDB."""
     with _recorded(int(os.environ.get("ROWS") or ROWS)) as directory:
         rows = sum(pq.read_metadata(path).num_rows for path in directory.rglob("*.parquet"))
-        # Each as soon as it is known: of 100 million rows the slower contenders take their time.
-        made = _timed("report", directory, 2)
-        yield from _of_report(rows, made)
-        alone = _timed("report", directory, 1)
-        assert alone.found == made.found
-        yield Figure(
-            "spark/report-two-cores-over-one", alone.seconds / made.seconds, "times", "higher"
-        )
+        # Each as soon as it is known: of 100 million rows a contender takes its time.
+        yield from _of_report(rows, _timed("report", directory))
         yield from _of_shares(rows, directory)
 
 
@@ -74,12 +68,11 @@ def _of_report(rows: int, made: ContenderRun) -> Iterator[Figure]:
         target=TARGET_ROWS_PER_SECOND if rows >= TARGET_ROWS else None,
     )  # fmt: skip
     yield Figure("spark/report-time", made.seconds, "s", "lower")
-    yield Figure("spark/report-processor-time", made.processor_s, "s", "lower")
     yield Figure("spark/report-memory", made.peak_bytes / _MEGABYTE, "MB", "lower")
 
 
 def _of_shares(rows: int, directory: Path) -> Iterator[Figure]:
-    ours, peer = _timed("spark", directory, 2), _timed("duckdb", directory, 2)
+    ours, peer = _timed("spark", directory), _timed("duckdb", directory)
     _hold_against(ours.found, peer.found)
     yield Figure(
         "spark/shares-rows-per-second", rows / ours.seconds, "rows/s", "higher",
@@ -89,21 +82,9 @@ def _of_shares(rows: int, directory: Path) -> Iterator[Figure]:
         "spark/shares-memory", ours.peak_bytes / _MEGABYTE, "MB", "lower",
         peers={"duckdb": peer.peak_bytes / _MEGABYTE}, about=_SHARES,
     )  # fmt: skip
-    ours_alone, peer_alone = _timed("spark", directory, 1), _timed("duckdb", directory, 1)
-    yield Figure(
-        "spark/shares-two-cores-over-one", ours_alone.seconds / ours.seconds, "times", "higher",
-        peers={"duckdb": peer_alone.seconds / peer.seconds}, about=_SHARES,
-    )  # fmt: skip
 
 
-MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
-    (
-        "spark/report-rows", "spark/report-rows-per-second", "spark/report-time",
-        "spark/report-processor-time", "spark/report-memory", "spark/report-two-cores-over-one",
-        "spark/shares-rows-per-second", "spark/shares-memory", "spark/shares-two-cores-over-one",
-    ),
-    report,
-)  # fmt: skip
+MEASUREMENTS: Mapping[str, Measurement] = {"spark/": report}
 
 
 @contextmanager
@@ -127,12 +108,11 @@ def _recorded(rows: int) -> Iterator[Path]:
         yield directory
 
 
-def _timed(what: str, directory: Path, cores: int) -> ContenderRun:
+def _timed(what: str, directory: Path) -> ContenderRun:
     """A contender's run, with a word for those who wait for it."""
-    name = f"{what} on {cores} {'core' if cores == 1 else 'cores'}"
-    _say(f"{name} ...")
-    done = _run(what, directory, cores)
-    _say(f"{name}: {done.seconds:.1f} s, {done.peak_bytes / _MEGABYTE:,.0f} MB")
+    _say(f"{what} ...")
+    done = _run(what, directory)
+    _say(f"{what}: {done.seconds:.1f} s, {done.peak_bytes / _MEGABYTE:,.0f} MB")
     return done
 
 
@@ -147,38 +127,37 @@ def _hold_against(ours: list[float], peer: list[float]) -> None:
     assert abs(ours[2] - peer[2]) <= 1e-9 * ours[2], (ours, peer)
 
 
-def _run(what: str, directory: Path, cores: int) -> ContenderRun:
+def _run(what: str, directory: Path) -> ContenderRun:
     command = [sys.executable, "-m", "benchmarks.spark_process", what, str(directory)]
     started = time.monotonic()
     with (
         subprocess.Popen(  # noqa: S603  # this file's own programs
-            [*command, "--cores", str(cores)],
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         ) as process,
         _Watch(process.pid) as watch,
     ):
-        said, complained = process.communicate()
+        try:
+            said, complained = process.communicate()
+        finally:
+            process.terminate()  # if this was interrupted; it has ended otherwise
     seconds = time.monotonic() - started
     if process.returncode:
         reason = complained.strip().rpartition("\n")[2]
-        raise RuntimeError(f"{what} on {cores} cores ended with {process.returncode}: {reason}")
+        raise RuntimeError(f"{what} ended with {process.returncode}: {reason}")
     found = json.loads(said.splitlines()[-1])
-    return ContenderRun(seconds, watch.processor_s, watch.peak_bytes, found)
+    return ContenderRun(seconds, watch.peak_bytes, found)
 
 
 class _Watch(threading.Thread):
-    """Watches how much a process and its descendants have resident, and how long they compute.
-
-    Not `os.times`: that tells of children that were waited for, and a JVM is not.
-    """
+    """Watches how much a process and its descendants have resident."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self._pid = pid
         self._done = threading.Event()
-        self._processor_s: dict[int, float] = {}
         self.peak_bytes = 0
 
     def __enter__(self) -> Self:
@@ -188,11 +167,6 @@ class _Watch(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self.join()
-
-    @property
-    def processor_s(self) -> float:
-        """Of all processes, as far as they were seen."""
-        return sum(self._processor_s.values())
 
     def run(self) -> None:
         """Look until told to stop."""
@@ -206,7 +180,6 @@ class _Watch(threading.Thread):
             if command == parent:
                 return 0  # between fork and exec it shows its parent's memory
             own = processes.resident_bytes(pid)
-            self._processor_s[pid] = processes.processor_s(pid)
         except OSError:
             return 0
         return own + sum(self._look(child, command) for child in processes.started_by(pid))

@@ -1,11 +1,10 @@
-"""``python -m benchmarks.spark_process report|spark|duckdb DIR --cores N``: one contender, on its own.
+"""``python -m benchmarks.spark_process report|spark|duckdb DIR``: one contender, on its own.
 
 ``report`` is the whole convergence report as ``pulsar-quota report`` makes it. ``spark`` and ``duckdb``
 both compute what is the greater part of it and nothing else: demand, exact shares and distances from
 them, second by second. They print what they found, so that the two can be held against each other.
 
-On Linux no thread runs on further cores than N, of Java's own neither: on one core a JVM with one task
-at a time would otherwise compile and collect on the other.
+No thread runs on further cores than two, of Java's own neither.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+CORES = 2
 GIGABYTE = "1GB"
 """Of memory for DuckDB, as Spark's JVM has; the rest goes to disk."""
 
@@ -55,33 +55,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_process")
     parser.add_argument("what", choices=("report", "spark", "duckdb"))
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     directory: Path = options.directory
-    if sys.platform == "linux":
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     contender = {"report": _report, "spark": _spark, "duckdb": _duckdb}[options.what]
-    sys.stdout.write(json.dumps(contender(directory, options.cores)) + "\n")
+    sys.stdout.write(json.dumps(contender(directory)) + "\n")
     return 0
 
 
-def _report(directory: Path, cores: int) -> list[float]:
+def _report(directory: Path) -> list[float]:
     from spark_jobs.convergence_report import produce  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as out:
-        outcome = produce(directory, Path(out), cores=cores)
+        outcome = produce(directory, Path(out), cores=CORES)
         figures = json.loads(outcome.figures.path.read_text())
         return [len(figures["events"]) + figures["events_left_out"]]
 
 
-def _spark(directory: Path, cores: int) -> list[float]:
+def _spark(directory: Path) -> list[float]:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - what Spark's users call it
 
     from spark_jobs.recording import open_recording  # noqa: PLC0415
     from spark_jobs.session import session  # noqa: PLC0415
     from spark_jobs.timeline import broker_seconds, limits_over_time  # noqa: PLC0415
 
-    recording = open_recording(session("bench", cores), directory)
+    recording = open_recording(session("bench", CORES), directory)
     limits = limits_over_time(recording.tables["configuration"])
     brokers = broker_seconds(recording.tables["admitted"], limits)
     seconds = brokers.groupBy("resource_group", "dimension", "second").agg(
@@ -98,12 +96,12 @@ def _spark(directory: Path, cores: int) -> list[float]:
     return list(row)
 
 
-def _duckdb(directory: Path, cores: int) -> list[float]:
+def _duckdb(directory: Path) -> list[float]:
     import duckdb  # noqa: PLC0415 - of the extra `bench` only
 
     with tempfile.TemporaryDirectory() as spill:
         connection = duckdb.connect(
-            config={"threads": cores, "memory_limit": GIGABYTE, "temp_directory": spill}
+            config={"threads": CORES, "memory_limit": GIGABYTE, "temp_directory": spill}
         )
         row = connection.execute(_DUCKDB.format(place=directory)).fetchone()
     assert row is not None

@@ -111,13 +111,6 @@ def traffic_at_scale() -> Iterator[Figure]:
         {"PIP-82, one report a minute": PIP_82_REPORT_BYTES},
         target=PIP_82_REPORT_BYTES / 5,
     )
-    yield Figure(
-        "wire/delivered-per-minute",
-        per_round * rounds_per_minute * BROKERS * BROKERS / 1e9,
-        "GB to all brokers at the default interval",
-        "lower",
-        {"PIP-82, one report a minute": PIP_82_REPORT_BYTES * BROKERS * BROKERS / 1e9},
-    )
     yield from _intake(definitions, steady.complete)
     yield from _moving(definitions)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from deploy.chaos import LISTENERS
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
@@ -171,8 +172,7 @@ def connect() -> Iterator[Connect]:
     clients: list[pulsar.Client] = []
 
     def make(service_url: str) -> pulsar.Client:
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        clients.append(pulsar.Client(service_url, logger=logger))
+        clients.append(quiet_client(service_url))
         return clients[-1]
 
     yield make

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from benchmarks import sim
 from benchmarks.pages import rooms
 from benchmarks.pages.look import BROKERS, LOOKS, POLICY_COLOURS, Look, legend, settings
-from benchmarks.pages.runs import COMPARED, DELAYS, LOSSES, OURS, Json, read, summaries
+from benchmarks.pages.runs import COMPARED, DELAYS, LOSSES, Json, read, summaries
+from benchmarks.sim import OURS
 from coordinator.core.allocation.laws import ALL_LAWS, Claim, max_min
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS

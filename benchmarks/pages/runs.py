@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from coordinator.core.allocation.laws import ALL_LAWS
+from benchmarks.sim import OURS, trials
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.experiment import measure, perform, series_of
@@ -32,7 +32,6 @@ from coordinator.simulation.world import World
 
 DATA: Final = Path(__file__).parents[2] / "docs" / "figures" / "data"
 
-OURS: Final = "max-min"
 SEEDS: Final = 2
 COMPARED: Final = (
     "S1", "S2", "S3", "S4", "S5", "S6", "S9", "S10", "S11", "S12", "S13", "S22",
@@ -58,11 +57,9 @@ _LONGEST_ROW = 1_000
 
 def scenario(name: str, seeds: int) -> Json:
     """Ours under every policy, the others as they act."""
-    chosen = Parameters(SCENARIOS[name].brokers, OURS, groups=GROUPS)
-    enough = 1 if name in LONG else seeds
-    ours = [Trial(name, replace(chosen, policy=policy), enough) for policy in POLICIES]
-    laws = [law for law in ALL_LAWS if law != OURS and name in COMPARED]
-    others = [Trial(name, replace(chosen, law=law, policy="eager"), 1) for law in laws]
+    chosen = Trial(name, Parameters(SCENARIOS[name].brokers, groups=GROUPS), 1)
+    ours = trials(chosen if name in LONG else replace(chosen, seeds=seeds), laws=())
+    others = trials(chosen)[len(ours) :] if name in COMPARED else []
     return {
         "title": SCENARIOS[name].title,
         "description": SCENARIOS[name].description,
@@ -106,12 +103,12 @@ def loss(seeds: int) -> Json:
 
 def rotation(seeds: int) -> Json:
     """The cost of bursts that go round, by the delay of reports."""
-    trials = [
+    chosen = [
         Trial("S9", Parameters(policy=policy, delay_rounds=float(delay)), -(-seeds // 3))
         for policy in POLICIES
         for delay in DELAYS
     ]
-    return {"rows": _rows(trials)}
+    return {"rows": _rows(chosen)}
 
 
 def joint(seeds: int) -> Json:  # noqa: ARG001  # every subject has the same signature

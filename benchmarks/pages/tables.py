@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks import sim
-from benchmarks.pages.runs import LOSSES, MESSAGE_SIZES, OURS, Json, read, summaries
+from benchmarks.pages.runs import LOSSES, MESSAGE_SIZES, Json, read, summaries
+from benchmarks.sim import OURS
 from coordinator.cli.scenario_runs import settled_rounds
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS

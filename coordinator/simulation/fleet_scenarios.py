@@ -106,7 +106,7 @@ def _multiplied_group(entry: GroupUsage, factor: int) -> GroupUsage:
 def _all_want_all(stage: Stage) -> None:
     for host in stage.world.hosts.values():
         for load in host.loads.values():
-            load.replace(Constant(stage.limit))
+            load.source = Constant(stage.limit)
 
 
 def _spike(stage: Stage, second: int) -> None:

@@ -119,7 +119,8 @@ class Host:
         self._recorder = recorder
         self._limiters: dict[TrafficKey, SimulatedLimiter] = {}
         self._connected: dict[TrafficKey, bool] = {}
-        self._paused = False
+        #: Whether it stands still.
+        self.paused = False
         self._inbox: deque[Event] = deque()
         #: Reports of registrations that ZooKeeper has not shown here yet.
         self._early: EarlyReports[UsageReport] = EarlyReports()
@@ -133,11 +134,6 @@ class Host:
             _BROKER_CHECK_NS, lambda: self.receive(BrokerAvailabilityChanged(answering=True))
         )
         schedule.after(STEP_NS, self._step)
-
-    @property
-    def paused(self) -> bool:
-        """Whether it stands still."""
-        return self._paused
 
     @property
     def now_ns(self) -> int:
@@ -168,7 +164,7 @@ class Host:
 
     def pause(self, duration_ns: int) -> None:
         """Do nothing at all for a while, as in a long garbage collection."""
-        self._paused = True
+        self.paused = True
         self._zookeeper.cut(self.session)
         self._schedule.after(duration_ns, self._resume)
 
@@ -176,7 +172,7 @@ class Host:
         """Give the core an event, and carry out what it says."""
         if not self.running:
             return
-        if self._paused:
+        if self.paused:
             self._inbox.append(event)
             return
         if self._recorder is not None and isinstance(event, UsageReportReceived):
@@ -210,7 +206,7 @@ class Host:
             self._world.handled(self, event, instructions)
 
     def _resume(self) -> None:
-        self._paused = False
+        self.paused = False
         while self._inbox:
             self.receive(self._inbox.popleft())
         if self.running:
@@ -225,7 +221,7 @@ class Host:
         if not self.running:
             return
         self._schedule.after(STEP_NS, self._step)
-        if self._paused:
+        if self.paused:
             return
         now_ns = self.now_ns
         elapsed_ns = now_ns - self._counted_ns

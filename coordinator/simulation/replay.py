@@ -169,31 +169,22 @@ class ReplayFigures:
     by_broker: Mapping[str, float]
 
 
-def replay(
-    story: ReplayInput, *, round_seconds: float = 1.0, seed: int = 0
-) -> dict[Dimension, ReplayFigures]:
-    """Play a story; the figures of every limited dimension, without the lead-in.
-
-    Args:
-        story: what to play; at least one definition and one broker.
-        round_seconds: the report interval of every sidecar.
-        seed: of all chance in it, the network's delays for the most part.
-    """
-    return replay_together([story], round_seconds=round_seconds, seed=seed)[story.name]
+def replay(story: ReplayInput) -> dict[Dimension, ReplayFigures]:
+    """Play a story of one broker or more; the figures of every limited dimension, without the lead-in."""
+    return replay_together([story])[story.name]
 
 
 def replay_together(
-    stories: Sequence[ReplayInput], *, round_seconds: float = 1.0, seed: int = 0
+    stories: Sequence[ReplayInput], *, round_seconds: float = 1.0
 ) -> dict[str, dict[Dimension, ReplayFigures]]:
     """Play several groups of one class on the same brokers; the figures of each, by name.
 
     Args:
         stories: what to play, of the same seconds; one without brokers is of a group without traffic.
         round_seconds: the report interval of every sidecar.
-        seed: of all chance in it.
     """
     seconds = max(story.seconds for story in stories)
-    world = World(seed, LEAD_IN_S + seconds)
+    world = World(0, LEAD_IN_S + seconds)
     sources: dict[str, dict[str, Source]] = {}
     for story in stories:
         for second, group in story.definitions:

@@ -165,7 +165,7 @@ class Stage:
         """A broker's clients follow another source from now on; a broker that is down has none."""
         host = self.world.hosts.get(name)
         if host is not None:
-            host.loads[self.key].replace(source)
+            host.loads[self.key].source = source
 
     def skewed(self) -> list[int]:
         """The first broker wants 80 % of the limit, the others 20 % together."""

@@ -97,6 +97,7 @@ class Load:
         unit: Unit = Unit.MESSAGES,
         window_ns: int = _WINDOW_NS,
     ) -> None:
+        #: May be replaced at any moment.
         self.source = source
         self._rng = rng
         self._unit = unit
@@ -106,10 +107,6 @@ class Load:
         self.waiting = 0
         #: Messages wanted in the last step, whether or not a held client could send them.
         self.offered = 0
-
-    def replace(self, source: Source) -> None:
-        """Want something else from now on."""
-        self.source = source
 
     def arrive(self, now_ns: int, elapsed_ns: int) -> bool:
         """Add the arrivals of the step that ends now; return whether a client is connected."""

@@ -27,7 +27,6 @@ from coordinator.core.model import (
     Dimension,
     ExactRates,
     LimitKey,
-    MonitoringClass,
     ResourceGroup,
     TrafficKey,
     Unit,
@@ -212,16 +211,12 @@ class World:
 
     def publish(self, host: Host, report: UsageReport) -> None:
         """Hand a report to every other host, as the network lets it."""
-        self.spread(host.name, report)
-
-    def spread(self, sender: str, report: UsageReport) -> None:
-        """Put a report on the bus, whether its sender is a host or not."""
-        size = len(reports.encode(report))
+        sender, size = host.name, len(reports.encode(report))
         control = self.recording.control
         control.reports += 1
         control.bytes_out += size
         event = UsageReportReceived(report)
-        for name, host in self.hosts.items():
+        for name, reader in self.hosts.items():
             if name == sender:
                 continue
             arrivals = self.network.arrivals(sender, name, self.schedule.now_ns)
@@ -229,7 +224,7 @@ class World:
             for arrival_ns in arrivals:
                 control.deliveries += 1
                 control.bytes_in += size
-                self.schedule.at(arrival_ns, partial(host.receive, event))
+                self.schedule.at(arrival_ns, partial(reader.receive, event))
         for listener in self.listeners:
             listener(sender, report)
 
@@ -255,25 +250,6 @@ class World:
     def passed(self, host: Host, key: TrafficKey, load: Load, admitted: int) -> None:
         """Write a step of a group's traffic down, in every dimension that is limited."""
         group, monitoring_class = key
-        self.write_down(
-            host.name,
-            group,
-            monitoring_class,
-            load,
-            admitted,
-            lambda dimension: host.limit_of(group, dimension),
-        )
-
-    def write_down(
-        self,
-        broker: str,
-        group: str,
-        monitoring_class: MonitoringClass,
-        load: Load,
-        admitted: int,
-        limit_of: Callable[[Dimension], int],
-    ) -> None:
-        """Write a broker's step down, in every dimension that is limited."""
         definition, source = self._definitions[group], load.source
         weight = source.topics if definition.weights == "topics" else 1
         for dimension in DIMENSIONS_OF[monitoring_class]:
@@ -283,11 +259,11 @@ class World:
             step = Passed(
                 admitted * size,
                 load.offered * size,
-                limit_of(dimension),
+                host.limit_of(group, dimension),
                 weight,
                 load.waiting * size,
             )
-            self.recording.group(group, dimension).passed(broker, self.schedule.now_ns, step)
+            self.recording.group(group, dimension).passed(host.name, self.schedule.now_ns, step)
 
     def handled(self, host: Host, event: Event, instructions: Sequence[Instruction]) -> None:
         """Hold the core to its invariants: in all groups, or where what comes often changed a limit."""

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from importlib import metadata
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
@@ -42,7 +40,6 @@ def _chaos(directory: Path, results: Results) -> int:
     else:
         wanted = tuple(results.missing(choices))
         tell(f"{len(choices)} runs, {len(choices) - len(wanted)} of them were clean before")
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         series.play(wanted, ClusterEnvironment(directory, tell), results, _version(), tell)
     finally:
@@ -70,10 +67,6 @@ def _version() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return metadata.version("pulsar-quota")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pulsar
@@ -22,13 +22,12 @@ import pulsar
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from deploy.chaos.links import Link, Treatment
 from deploy.chaos.testbed import Testbed
+from deploy.clients import quiet_client
 from deploy.local import processes
 from deploy.local.errors import LocalClusterError
 
 FLOOD = 1_000
 """Connections."""
-
-"""The topic from which Pulsar's brokers take each other's use of resource groups."""
 
 GATE_GONE = 1
 """The exit code of a sidecar whose gate is gone."""
@@ -211,11 +210,9 @@ def fill_disk(testbed: Testbed, name: str, seconds: float) -> None:
 
 def consume_slowly(testbed: Testbed, name: str, seconds: float) -> None:
     """Subscribe to a topic from its first message, and read five messages a second."""
-    client = _client(testbed.service_url)
-    try:
-        topic = testbed.topic_of[name]
+    with closing(quiet_client(testbed.service_url)) as client:
         consumer = client.subscribe(
-            topic,
+            testbed.topic_of[name],
             "slow",
             pulsar.ConsumerType.Shared,
             receiver_queue_size=10,
@@ -227,15 +224,12 @@ def consume_slowly(testbed: Testbed, name: str, seconds: float) -> None:
                 consumer.acknowledge(consumer.receive(timeout_millis=500))
             time.sleep(0.2)
         consumer.unsubscribe()
-    finally:
-        client.close()
 
 
 def spew_garbage(testbed: Testbed, _: str, seconds: float) -> None:
     """Publish bytes at random on every bus topic."""
     broker = next(iter(testbed.brokers.values()))
-    client = _client(broker.service_url, listener_name="internal")
-    try:
+    with closing(quiet_client(broker.service_url, listener_name="internal")) as client:
         producers = [
             client.create_producer(topic, batching_enabled=False)
             for topic in testbed.sidecars.bus_topics
@@ -247,13 +241,6 @@ def spew_garbage(testbed: Testbed, _: str, seconds: float) -> None:
             time.sleep(1 / _GARBAGE_PER_S)
         for producer in producers:
             producer.flush()
-    finally:
-        client.close()
-
-
-def _client(url: str, listener_name: str | None = None) -> pulsar.Client:
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    return pulsar.Client(url, listener_name=listener_name, logger=logger)
 
 
 def _ignore(*_: object) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import threading
 import time
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pulsar
+
+from deploy.clients import client_of_program, stopped_by_signals
 
 _SLICE_S = 0.02
 PENDING_MESSAGES = 300
@@ -110,7 +111,7 @@ class Publisher:
 
 def publish(client: Any, topics: Sequence[str], rate: int, diary: Diary) -> None:
     """Publish to all topics until SIGTERM, and wait for the receipts."""
-    stop = _stop_at_signals()
+    stop = stopped_by_signals()
     publishers = [
         Publisher(
             place,
@@ -142,7 +143,7 @@ def publish(client: Any, topics: Sequence[str], rate: int, diary: Diary) -> None
 
 def consume(client: Any, topics: Sequence[str], diary: Diary) -> None:
     """Read all topics along until SIGTERM, and then until nothing more comes."""
-    stop = _stop_at_signals()
+    stop = stopped_by_signals()
     threads = [
         threading.Thread(target=_read_along, args=(client, place, topic, diary, stop), daemon=True)
         for place, topic in enumerate(topics)
@@ -174,13 +175,6 @@ def name_of(message_id: Any) -> str:
     return f"{message_id.ledger_id()}:{message_id.entry_id()}"
 
 
-def _stop_at_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
-
-
 def main() -> int:
     """Read the command line and publish or consume."""
     parser = argparse.ArgumentParser(prog="python -m deploy.chaos.clients", description=__doc__)
@@ -190,8 +184,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=1, help="messages a second for each topic")
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
-    log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, "/dev/stderr")
-    client = pulsar.Client(options.url, logger=log)
+    client = client_of_program(options.url)
     with options.out.open("w") as file:
         diary = Diary(file)
         if options.part == "publish":

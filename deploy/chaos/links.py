@@ -21,7 +21,6 @@ import random
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 _HOST = "127.0.0.1"
@@ -170,12 +169,7 @@ class Links:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close every link, and the thread."""
         for link in tuple(self._links):
             self.close(link)

@@ -66,6 +66,7 @@ class MishapKind:
         do: does it and undoes it.
         seconds: its shortest and longest length.
         undone_s: the longest time beyond that until it is undone, the start of a process included.
+        cuts: connections may break, so traffic may stand still, too.
         delays: a broker may count later what its gate has let through.
         unconfirmed: ZooKeeper may confirm no session meanwhile, so that nothing of a strict group passes.
         everywhere: it happens to something that all brokers share, or to one after the other.
@@ -100,7 +101,7 @@ class MishapKind:
         """Return its excuses in a group of this policy on this enforcement path, now that it is over."""
         strict = policy == STRICT
         struck = frozenset(brokers if self.everywhere else [occasion.target])
-        stops = self.stops or (strict and self.unconfirmed)
+        stops = self.stops or self.cuts or (strict and self.unconfirmed)
         none: frozenset[str] = frozenset()
         felt = struck if self.of_server or path == GATE else none
         if path == NATIVE:
@@ -137,7 +138,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.kill_sidecar,
         (1, 3),
         cuts=True,
-        stops=True,
     ),
     "sidecar-freeze": MishapKind(
         "the sidecar of {target} stands still for {seconds:.0f} s",
@@ -157,7 +157,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.roll_sidecars,
         (2, 3),
         cuts=True,
-        stops=True,
         everywhere=True,
         undone_s=30.0 + ALLOWANCE_S,
     ),
@@ -166,7 +165,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.kill_gate,
         (1, 3),
         cuts=True,
-        stops=True,
         only=GATE,
     ),
     "gate-freeze": MishapKind(
@@ -181,7 +179,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.kill_broker,
         (1, 3),
         cuts=True,
-        stops=True,
         anew=True,
     ),
     "broker-restart": _of_server(
@@ -189,7 +186,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.restart_broker,
         (0, 1),
         cuts=True,
-        stops=True,
         anew=True,
     ),
     "owner-kill": _of_server(
@@ -198,7 +194,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.kill_owner,
         (1, 3),
         cuts=True,
-        stops=True,
         anew=True,
         only=NATIVE,
     ),
@@ -207,21 +202,18 @@ MISHAPS: Mapping[str, MishapKind] = {
         actions.freeze_server,
         (1, 3),
         cuts=True,
-        stops=True,
     ),
     "bookie-kill": _of_server(
         "the bookie is killed and started again {seconds:.0f} s later",
         actions.kill_bookie,
         (1, 2),
         cuts=True,
-        stops=True,
     ),
     "bookie-freeze": _of_server(
         "the bookie stands still for {seconds:.0f} s",
         actions.freeze_bookie,
         (1, 3),
         cuts=True,
-        stops=True,
     ),
     "zookeeper-kill": _of_server(
         "the ZooKeeper that leads is killed and started again {seconds:.0f} s later",
@@ -289,7 +281,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         (1, 3),
         cuts=True,
         delays=True,
-        stops=True,
         only=GATE,
     ),
     "gate-reset": MishapKind(
@@ -298,7 +289,6 @@ MISHAPS: Mapping[str, MishapKind] = {
         (1, 2),
         cuts=True,
         delays=True,
-        stops=True,
         only=GATE,
     ),
     "gate-slow": MishapKind(

@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -24,6 +24,7 @@ from deploy.chaos import LISTENERS, clients
 from deploy.chaos.checker.history import Delivery, Sent, TopicMessages
 from deploy.chaos.links import Link, Links
 from deploy.chaos.network_paths import NetworkPaths, open_network_paths
+from deploy.clients import quiet_client
 from deploy.local import rest
 from deploy.local.cluster import Cluster
 from deploy.local.errors import WrongUseError
@@ -266,9 +267,7 @@ class Testbed:
 
     def _stored(self, topic: str) -> list[Delivery]:
         url = f"pulsar://{self._broker_addresses}"
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.Client(url, listener_name="internal", logger=logger)
-        try:
+        with closing(quiet_client(url, listener_name="internal")) as client:
             reader = client.create_reader(topic, pulsar.MessageId.earliest)
             found = []
             while reader.has_message_available():
@@ -276,8 +275,6 @@ class Testbed:
                 name = clients.name_of(message.message_id())
                 found.append(Delivery(int(message.data()), name, time.monotonic()))
             return found
-        finally:
-            client.close()
 
 
 def _sent(number: int, sent_s: float, outcome: str) -> Sent:

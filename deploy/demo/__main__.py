@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from rich.columns import Columns
@@ -121,8 +119,6 @@ def _play(
     *,
     suffix: str,
 ) -> tuple[JudgedRun, DemoRecording]:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
     recording = play.play(console, kind, _directory(state_dir, kind), chosen)
     verdict = told.judge(recording, kind.targets)
     summary.write(verdict.summary, recording, _OUTPUT, suffix)
@@ -131,12 +127,6 @@ def _play(
 
 def _directory(state_dir: Path, kind: type[System]) -> Path:
     return state_dir.absolute() / kind.__name__.lower()
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    # Once is enough: nothing may interrupt the stopping of what was started.
-    play.ignore_signals()
-    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:

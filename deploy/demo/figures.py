@@ -8,8 +8,6 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
 - *Settled*: the first moment since the event was known from which on, until the next event happens, every
   round has every participant within 5 % of C/N of its share. None if there is none. Where messages come
   in batches that are more than that, longer rounds are looked at (`round_s`).
-- *Furthest*: the largest distance of a participant from its share, of C/N, in any window since settled. A
-  broker that stands still for 50 ms and makes up for it has windows that are 5 % off, and no round.
 - *Steady*: the second half of an act in whole rounds, whether anything has settled or not. A limiter that
   lets a part pass as each of its seconds begins would be off by such a part in any other time, and is by
   a piece of one where a round begins just then. Of twenty moments within the second before, from which
@@ -56,19 +54,17 @@ _KEPT_FOR_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ActFigures:
-    """One act in figures; times in seconds, `mean` in messages per second, the others are shares of 1."""
+    """One act in figures; times in seconds, the others are shares of 1."""
 
     event: str
     title: str
     limit: int
     settle_s: float | None
-    furthest: float | None
     peak: float
     highest_round: float
     later_round: float
     jain: float
     min_share: float
-    mean: float
     error: float
     waited_s: float
 
@@ -134,16 +130,8 @@ def settle(by_broker: Mapping[str, Curve], act: Act, round_s: float = WINDOW_S) 
     return next((start_s - act.known_s for start_s in starts if is_settled(start_s)), None)
 
 
-def furthest(by_broker: Mapping[str, Curve], act: Act, settle_s: float | None) -> float | None:
-    """Return the largest distance of a broker from its share, of C/N, since settled; None before."""
-    if settle_s is None:
-        return None
-    starts = _window_starts(by_broker, act.known_s + settle_s, _measured_until(by_broker, act))
-    return max(map(_distance(by_broker, act), starts), default=0.0)
-
-
 def _distance(
-    by_broker: Mapping[str, Curve], act: Act, length_s: float = WINDOW_S
+    by_broker: Mapping[str, Curve], act: Act, length_s: float
 ) -> Callable[[float], float]:
     """Return the largest distance of a broker from its share, of C/N, in the time that starts here."""
     shares = fair_shares(act.limit, act.demands)
@@ -227,25 +215,22 @@ def _act_figures(
     # Every window of the run belongs to the act in which it begins; what begins before the next event
     # and ends after it is looked at here, too.
     last_s = min(next_s + WINDOW_S, recording.acts[-1].ended_s)
-    mean, error = _mean_and_error(by_broker, [act])
+    _, error = _mean_and_error(by_broker, [act])
     shares = [
         _steady(by_broker, act, partial(rate_of, by_broker, broker)) / share
         for broker, share in fair_shares(act.limit, act.demands).items()
     ]
-    settle_s = settle(by_broker, act, round_s)
     lowered = number > 0 and recording.acts[number - 1].limit > act.limit
     return ActFigures(
         event=act.event,
         title=act.title,
         limit=act.limit,
-        settle_s=settle_s,
-        furthest=furthest(by_broker, act, settle_s),
+        settle_s=settle(by_broker, act, round_s),
         peak=peak(by_broker, recording.limits, act.happened_s, last_s),
         highest_round=highest_round(by_broker, act, WINDOW_S if lowered else 0.0),
         later_round=highest_round(by_broker, act, WINDOW_S),
         jain=jain(shares),
         min_share=min(shares),
-        mean=mean,
         error=error,
         waited_s=_waited(recording.waits, act.happened_s, last_s),
     )

@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -31,6 +30,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pulsar
+
+from deploy.clients import client_of_program, stopped_by_signals
 
 _MESSAGE = bytes(100)
 _SLICE_S = 0.005
@@ -86,13 +87,8 @@ def offer(producer: Any, rate: int, tally: SendOutcomes, stop: threading.Event) 
 
 def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
     """Publish until SIGTERM or SIGINT, `batch` messages to a frame."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    # The client's own log goes beside the JSON lines, not between them.
-    log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, "/dev/stderr")
-    client = pulsar.Client(url, logger=log)
-    producer = client.create_producer(
+    stop = stopped_by_signals()
+    producer = client_of_program(url).create_producer(
         topic,
         send_timeout_millis=0,
         batching_enabled=batch > 1,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import signal
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -31,8 +30,6 @@ from deploy.local.cluster import Cluster
 from deploy.local.errors import WrongUseError
 from deploy.local.layout import ClusterOptions
 from deploy.local.programs import Programs
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,7 +83,6 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
         stack.callback(programs.stop)
         system = kind(cluster, programs, directory, chosen.policy)
         stack.callback(system.close)
-        stack.callback(ignore_signals)
         topics = system.set_up(LIMIT)
         console.print(f"{kind.name}: warming the brokers up")
         warm_up = WarmUp(system)
@@ -114,12 +110,6 @@ def stop(directory: Path) -> bool:
     Programs.left_in(directory).stop()
     Cluster(cluster).stop()
     return True
-
-
-def ignore_signals() -> None:
-    """From now on let neither Ctrl-C nor SIGTERM interrupt what is being done."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _tell(

@@ -12,10 +12,10 @@ from deploy.demo.targets import Targets
 
 #: Of waiting: the traffic of this part of a window is as far as a settled broker may be off its share.
 _TELLING_S = SETTLED_WITHIN * WINDOW_S
-_FURTHEST = (
-    "Settle: until every round of a second has every broker within 5 % of C/N of its share. Furthest: the"
-    " largest distance in any second since, wherever it begins. Peak: the highest of these of all"
-    " brokers; highest second: of those that stand back to back, after the second of the event."
+_FIGURES = (
+    "Settle: until every round of a second has every broker within 5 % of C/N of its share. Peak: the"
+    " highest second of all brokers, wherever it begins; highest second: of those that stand back to"
+    " back, after the second of the event."
 )
 _DISPATCH = "Dispatch: over ten seconds. A rate that rises lets a second's worth pass at once."
 _WAITED = (
@@ -30,7 +30,6 @@ def table(name: str, figures: DemoFigures, bounds: Targets) -> Table:
     drawn.add_column("act")
     for column in (
         "settle",
-        "furthest",
         "peak",
         "highest second",
         "error",
@@ -46,7 +45,6 @@ def table(name: str, figures: DemoFigures, bounds: Targets) -> Table:
     drawn.add_row(
         "target",
         f"<= {bounds.settle_s:.0f} s",
-        "",
         *("" if most is None else f"<= {most:.0%}" for most in (bounds.peak, bounds.later_round)),
         f"<= {targets.LARGEST_ERROR:.0%}",
         f">= {targets.LEAST_JAIN}",
@@ -57,7 +55,7 @@ def table(name: str, figures: DemoFigures, bounds: Targets) -> Table:
     if figures.dispatch is not None:
         drawn.add_section()
         drawn.add_row(*_dispatch_row(figures.dispatch))
-    drawn.caption = f"{_reclaim(figures, bounds)}\n{_FURTHEST}\n{_WAITED}"
+    drawn.caption = f"{_reclaim(figures, bounds)}\n{_FIGURES}\n{_WAITED}"
     if figures.dispatch is not None:
         drawn.caption += f"\n{_DISPATCH}"
     drawn.caption_justify = "left"
@@ -87,7 +85,6 @@ def _row(act: ActFigures, bounds: Targets) -> tuple[str, ...]:
     return (
         act.title,
         settle,
-        "-" if act.furthest is None else f"{act.furthest:.1%}",
         f"{act.peak:+.1%}",
         f"{act.later_round:+.1%}",
         f"{act.error:+.2%}",
@@ -102,7 +99,6 @@ def _dispatch_row(figures: DispatchFigures) -> tuple[str, ...]:
     met = all(check.met for check in targets.dispatch_checks(figures))
     return (
         f"dispatch of backlogs at {figures.limit:,}/s",
-        "",
         "",
         "",
         f"{figures.highest:+.1%}",

@@ -75,7 +75,7 @@ class Screen(Background):
         )
         return (
             f"t={frame.elapsed_s:.0f} s  act {frame.act}/{self._acts}  limit {frame.limit:,}/s  "
-            f"admitted {frame.admitted:,.0f}/s  {brokers}  {frame.settled}"
+            f"admitted {frame.admitted:,.0f}/s  {brokers}  {frame.title}"
         )
 
     def _picture(self, frame: ScreenFrame) -> RenderableType:
@@ -100,9 +100,9 @@ class Screen(Background):
             f"{sum(known):,}" if known else "-",
             f"{frame.admitted:,.0f}",
             "",
-            f"peak second {max(0.0, frame.peak):+.1%} over its limit",
+            "",
         )
-        footing = Text(f"{frame.settled}   counted by the brokers themselves")
+        footing = Text("counted by the brokers themselves")
         return Group(heading, Text(self._addresses, style="dim"), table, footing)
 
 

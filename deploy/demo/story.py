@@ -45,8 +45,6 @@ class StoryProgress:
     Attributes:
         number: of the act, from 1; 0 before the first.
         title: of the act.
-        event: of the act.
-        known_s: when its event became known; None until then.
         limit: the group's limit.
         began_s: when the first act began.
         limits: all limits so far.
@@ -54,8 +52,6 @@ class StoryProgress:
 
     number: int = 0
     title: str = "setting up"
-    event: str = ""
-    known_s: float | None = None
     limit: int = LIMIT
     began_s: float = field(default_factory=time.monotonic)
     limits: list[LimitChange] = field(default_factory=list)
@@ -113,10 +109,9 @@ class Story:
         self.stage.limits.append(LimitChange(self.stage.began_s, LIMIT))
         acts: list[Act] = []
         for number, (event, title, happen) in enumerate(self._acts, start=1):
-            self.stage.number, self.stage.title, self.stage.event = number, title, event
-            self.stage.known_s = None
+            self.stage.number, self.stage.title = number, title
             happened_s = time.monotonic()
-            self.stage.known_s = known_s = happen()
+            known_s = happen()
             wait_for(known_s + self._act_s, self._attend)
             acts.append(
                 Act(

@@ -24,10 +24,6 @@ def summary(figures: DemoFigures) -> dict[str, Any]:
         "jain": round(figures.jain, 5),
         "min_share": round(figures.min_share, 4),
         "settle_seconds": {act.event: _rounded(act.settle_s) for act in figures.acts},
-        "furthest_from_share": {
-            act.event: None if act.furthest is None else round(act.furthest, 4)
-            for act in figures.acts
-        },
         "reclaim_seconds": _rounded(figures.reclaim_s),
         "waited_seconds": {act.event: _rounded(act.waited_s) for act in figures.acts},
         "dispatch": None if figures.dispatch is None else _dispatch(figures.dispatch),

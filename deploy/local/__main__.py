@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from deploy.local import jars
@@ -28,8 +27,6 @@ from deploy.local.state import ClusterState, Server
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
-    # SIGTERM as an exception, so that an `up` that is stopped half-way stops what it has started.
-    signal.signal(signal.SIGTERM, _raise_interrupt)
     return exit_code(lambda: options.run(options), interrupted="interrupted")
 
 
@@ -45,9 +42,6 @@ def _up(options: argparse.Namespace) -> int:
             resource_group_interval_s=options.resource_group_interval,
             broker_settings=dict(options.set),
             listeners=options.listener,
-            broker_java_options=options.broker_java_option,
-            log_level=options.log_level,
-            start_timeout_s=options.timeout,
         )
     )
     _show(cluster.state, as_json=options.json)
@@ -133,10 +127,6 @@ def _show(state: ClusterState, *, as_json: bool) -> None:
 
 def _pid(server: Server) -> str:
     return f"pid {server.pid:<8}" if server.alive else "stopped     "
-
-
-def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -228,21 +218,6 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         help="one more advertised listener, at a port kept free for a proxy; may be repeated",
-    )
-    up.add_argument(
-        "--broker-java-option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="such as --broker-java-option=-XX:TieredStopAtLevel=1; may be repeated",
-    )
-    up.add_argument("--log-level", default=defaults.log_level)
-    up.add_argument(
-        "--timeout",
-        type=float,
-        default=defaults.start_timeout_s,
-        metavar="SECONDS",
-        help="for each stage of the start",
     )
 
 

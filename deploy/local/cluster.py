@@ -16,18 +16,20 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from deploy.local import archive, commands, jars, layout, processes, readiness, state
 from deploy.local.commands import JavaRuntime
 from deploy.local.configuration import CLUSTER_NAME, tools
 from deploy.local.errors import LocalClusterError, WrongUseError
+from deploy.local.interruption import uninterrupted
 from deploy.local.layout import ClusterOptions
 from deploy.local.ports import free_block
 from deploy.local.requirements import find_java
 from deploy.local.state import Broker, ClusterState, Server
 
+#: For each stage of the start.
+_STAGE_S = 180.0
 #: A broker hands its topics over on SIGTERM. One that has not managed by then is killed.
 _STOP_GRACE_S = 20.0
 _ARCHIVE_TIMEOUT_S = 60.0
@@ -46,10 +48,9 @@ class Cluster:
     As a context manager it stops the cluster at the end, also when the body raises.
     """
 
-    def __init__(self, state_dir: Path, start_timeout_s: float = 180.0) -> None:
+    def __init__(self, state_dir: Path) -> None:
         """Speak of the cluster in this directory; nothing is read or started yet."""
         self.state_dir = state_dir.absolute()
-        self._start_timeout_s = start_timeout_s
 
     @classmethod
     def start(cls, options: ClusterOptions | None = None) -> Self:
@@ -65,7 +66,7 @@ class Cluster:
         options.validate()
         java = find_java(os.environ)
         library = jars.server_jars(options.pulsar, jars.cache_root(os.environ))
-        cluster = cls(options.state_dir or default_state_dir(), options.start_timeout_s)
+        cluster = cls(options.state_dir or default_state_dir())
         cluster._make_directory()
         with state.locked(cluster.state_dir):
             cluster._refuse_if_running()
@@ -87,12 +88,7 @@ class Cluster:
         """Return the handle itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the cluster and remove what it wrote, unless the body has done so already."""
         if state.file_of(self.state_dir).exists():
             self.stop()
@@ -115,9 +111,9 @@ class Cluster:
         """
         return self.state.broker(name)
 
-    def web_url(self, index: int = 0) -> str:
-        """Return the admin REST address of a broker, counted from 0."""
-        return self.brokers[index].web_url
+    def web_url(self) -> str:
+        """Return the admin REST address of the first broker."""
+        return self.brokers[0].web_url
 
     def stop(self, *, keep: bool = False) -> None:
         """Stop every process, and remove what the cluster wrote unless `keep`.
@@ -185,18 +181,6 @@ class Cluster:
             )
         except subprocess.TimeoutExpired as error:
             raise LocalClusterError(f"pulsar-admin {' '.join(arguments)} hangs.") from error
-
-    def perf(self, *arguments: str, url: str | None = None) -> subprocess.Popen[str]:
-        """Start pulsar-perf, with its output in pipes; the caller ends it.
-
-        Args:
-            arguments: as on its command line, such as "produce", "-r", "1000", topic.
-            url: the Pulsar address to connect to; the first broker's internal listener when None.
-        """
-        command = self.tool_command("perf", arguments, broker_url=url)
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
 
     def tool_command(
         self,
@@ -275,7 +259,7 @@ class Cluster:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     cwd=self.state_dir / "run",
-                    timeout=self._start_timeout_s,
+                    timeout=_STAGE_S,
                     check=True,
                 )
             except subprocess.SubprocessError as error:
@@ -289,8 +273,9 @@ class Cluster:
             )
             state.write(self.state.with_process(name, process))
         launched: list[Server] = [self.state.server(name) for name in names]
-        readiness.wait_until_ready(launched, self._start_timeout_s)
+        readiness.wait_until_ready(launched, _STAGE_S)
 
+    @uninterrupted()
     def _stop_processes(self) -> None:
         planned = self.state
         for stage in (planned.brokers, (planned.bookie,), planned.zookeepers):

@@ -23,11 +23,11 @@ _OPENED_MODULES = (
 )
 
 #: For what is over in seconds or has little to do: compiling in full would not pay for itself.
-_QUICK = "-XX:TieredStopAtLevel=1"
+QUICK = "-XX:TieredStopAtLevel=1"
 
 _DRIVERS = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
 #: Without them BookKeeper does not know what a metadata store is.
-_METADATA_DRIVERS = (
+METADATA_DRIVERS = (
     f"-Dbookkeeper.metadata.bookie.drivers={_DRIVERS}BookieDriver",
     f"-Dbookkeeper.metadata.client.drivers={_DRIVERS}ClientDriver",
 )
@@ -77,7 +77,7 @@ class JavaRuntime:
 def zookeeper(runtime: JavaRuntime, conf: Path, *, ensemble: bool) -> tuple[str, ...]:
     """Return the command of a ZooKeeper, alone or one of several."""
     main = "quorum.QuorumPeerMain" if ensemble else "ZooKeeperServerMain"
-    memory = ["-Xmx64m", _QUICK]
+    memory = ["-Xmx64m", QUICK]
     return runtime.command(memory, f"org.apache.zookeeper.server.{main}", [str(conf)])
 
 
@@ -94,14 +94,14 @@ def metadata_setup(
         "--broker-service-url": broker_url,
     }
     arguments = [word for option in options.items() for word in option]
-    memory = ["-Xmx128m", _QUICK]
+    memory = ["-Xmx128m", QUICK]
     return runtime.command(memory, "org.apache.pulsar.PulsarClusterMetadataSetup", arguments)
 
 
 def bookie(runtime: JavaRuntime, conf: Path, *, quick: bool) -> tuple[str, ...]:
     """Return the command of the bookie, compiling quickly or in full."""
-    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", *_METADATA_DRIVERS]
-    memory += [_QUICK] if quick else []
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", *METADATA_DRIVERS]
+    memory += [QUICK] if quick else []
     return runtime.command(memory, "org.apache.bookkeeper.server.Main", ["--conf", str(conf)])
 
 
@@ -109,43 +109,23 @@ def broker(
     runtime: JavaRuntime, conf: Path, java_options: Sequence[str], *, quick: bool
 ) -> tuple[str, ...]:
     """Return the command of a broker, compiling quickly or in full; `java_options` win over ours."""
-    memory = ["-Xmx384m", "-XX:MaxDirectMemorySize=192m", *([_QUICK] if quick else [])]
+    memory = ["-Xmx384m", "-XX:MaxDirectMemorySize=192m", *([QUICK] if quick else [])]
     memory += java_options
     return runtime.command(
         memory, "org.apache.pulsar.PulsarBrokerStarter", ["--broker-conf", str(conf)]
     )
 
 
-def proxy(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
-    """Return the command of Pulsar's proxy."""
-    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", _QUICK]
-    main = "org.apache.pulsar.proxy.server.ProxyServiceStarter"
-    return runtime.command(memory, main, ["--config", str(conf)])
-
-
-def websocket(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
-    """Return the command of the WebSocket service as a process of its own."""
-    main = "org.apache.pulsar.websocket.service.WebSocketServiceStarter"
-    return runtime.command(["-Xmx256m", _QUICK], main, [str(conf)])
-
-
-def functions(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
-    """Return the command of a worker of Pulsar Functions as a process of its own."""
-    main = "org.apache.pulsar.functions.worker.FunctionWorkerStarter"
-    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", _QUICK, *_METADATA_DRIVERS]
-    return runtime.command(memory, main, ["--conf", str(conf)])
-
-
 def admin(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the command of one call of pulsar-admin."""
     main = "org.apache.pulsar.admin.cli.PulsarAdminTool"
-    return runtime.command(["-Xmx128m", _QUICK], main, [str(conf), *arguments])
+    return runtime.command(["-Xmx128m", QUICK], main, [str(conf), *arguments])
 
 
 def client(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the command of pulsar-client; `arguments` start with `produce` or `consume`."""
     main = "org.apache.pulsar.client.cli.PulsarClientTool"
-    return runtime.command(["-Xmx256m", _QUICK], main, [str(conf), *arguments])
+    return runtime.command(["-Xmx256m", QUICK], main, [str(conf), *arguments])
 
 
 def perf(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:

@@ -224,7 +224,7 @@ def tools(web_url: str, broker_url: str) -> str:
     return properties({"webServiceUrl": web_url, "brokerServiceUrl": broker_url})
 
 
-def logging(level: str) -> str:
+def logging(level: str = "info") -> str:
     """Return a log4j2 configuration that writes to standard output from this level up."""
     return f"""\
 <?xml version="1.0" encoding="UTF-8"?>

@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from deploy.local.interruption import interrupted_once
+
 
 class LocalClusterError(Exception):
     """The cluster, or one of its processes, did not do what was asked of it."""
@@ -50,10 +52,12 @@ def exit_code(
 
     Args:
         work: returns the exit code, or raises.
-        interrupted: what is told after Ctrl-C.
+        interrupted: what is told after Ctrl-C or SIGTERM.
     """
     try:
-        return work()
+        # An `up` that is stopped half-way stops what it has started.
+        with interrupted_once():
+            return work()
     except LocalClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, HopelessError) else 1

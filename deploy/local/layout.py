@@ -50,8 +50,6 @@ class ClusterOptions:
             time of a broker's start (4.9 to 2.6 s) and adds 40 % to that of a message. A cluster of
             tests is better off with it: in half an hour of them compiling in full takes a third of
             a broker's time.
-        log_level: of every server's log file.
-        start_timeout_s: seconds that each stage of the start may take.
     """
 
     state_dir: Path | None = None
@@ -65,8 +63,6 @@ class ClusterOptions:
     listeners: Sequence[str] = ()
     broker_java_options: Sequence[str] = ()
     quick: bool = False
-    log_level: str = "info"
-    start_timeout_s: float = 180.0
 
     def validate(self) -> None:
         """Check the choices.
@@ -98,7 +94,7 @@ def lay_out(
     assert len(ports) >= BLOCK_SIZE
     for name in _DIRECTORIES:
         (state_dir / name).mkdir()
-    runtime.logging.write_text(configuration.logging(options.log_level))
+    runtime.logging.write_text(configuration.logging())
     numbers = iter(ports)
     peers = [
         ZooKeeperPeer(n, next(numbers), next(numbers), next(numbers), host=options.host)

@@ -20,7 +20,7 @@ from deploy.local.errors import LocalClusterError
 #: Room for three ZooKeepers with three ports each, a bookie and ten brokers with five each.
 BLOCK_SIZE = 64
 
-#: Linux's own default, for systems that do not say (macOS's range lies above it).
+#: Linux's own default, where a sandbox does not say.
 _DEFAULT_EPHEMERAL = (32768, 60999)
 _EPHEMERAL_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 #: Below this live the well-known services, and those that people run by hand (6650, 8080, 9092).

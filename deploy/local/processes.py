@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.errors import LocalClusterError
+from deploy.local.interruption import uninterrupted
 
 _POLL_S = 0.02
 #: A zombie, or none at all. A zombie has ended; its parent has only not asked yet.
 _ENDED = ("Z", "X")
 _LONGEST_LINE = 300
-_STAT_OF_SELF = Path("/proc/self/stat")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 #: Of /proc/PID/stat, counted from the state on, and of /proc/PID/statm (proc(5)).
 _STATE, _USER_TICKS, _SYSTEM_TICKS, _START = 0, 11, 12, 19
@@ -137,6 +137,7 @@ def wait_until_gone(process: ProcessIdentity, timeout_s: float) -> bool:
     return True
 
 
+@uninterrupted()
 def stop_all(processes: Sequence[ProcessIdentity], grace_s: float) -> None:
     """End all of them together: SIGTERM first, SIGKILL for what is left after `grace_s` seconds.
 
@@ -243,8 +244,6 @@ def _listening_at(port: int) -> Iterator[str]:
 
 def _state_and_start(pid: int) -> tuple[str, str]:
     """Return a process's state as one letter, X if there is none, and when it started."""
-    if not _STAT_OF_SELF.exists():
-        return _ask_ps(pid)
     try:
         fields = _stat_fields(pid)
     except OSError:
@@ -257,10 +256,3 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 def _stat_fields(pid: int) -> list[str]:
     # The name in parentheses may hold spaces: what counts comes behind the last one.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def _ask_ps(pid: int) -> tuple[str, str]:
-    """Do the same where there is no /proc, as on macOS."""
-    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    return (answer[0][0], " ".join(answer[1:])) if answer else ("X", "")

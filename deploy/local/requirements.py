@@ -37,7 +37,6 @@ _SYSTEMS = {
     "dnf install": "Fedora, RHEL",
     "apk add": "Alpine",
     "pacman -S": "Arch",
-    "brew install": "macOS",
 }
 
 
@@ -150,7 +149,6 @@ JAVA = Program(
         "dnf install": "java-17-openjdk-headless",
         "apk add": "openjdk17-jre-headless",
         "pacman -S": "jre17-openjdk-headless",
-        "brew install": "openjdk@17",
     },
     find=find_java,
 )

@@ -22,9 +22,6 @@ from deploy.local.addresses import LOOPBACK, at
 from deploy.local.errors import LocalClusterError, WrongUseError
 from deploy.local.processes import ProcessIdentity
 
-#: Raised when a reader of the old file could misread the new one.
-_SCHEMA = 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
@@ -141,7 +138,6 @@ class ClusterState:
     bookie: Server
     brokers: tuple[Broker, ...]
     host: str = LOOPBACK
-    schema: int = _SCHEMA
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -211,9 +207,6 @@ def read(state_dir: Path) -> ClusterState:
 
 
 def _from_dict(data: dict[str, Any]) -> ClusterState:
-    if data["schema"] != _SCHEMA:
-        raise ValueError(f"schema {data['schema']}")
-
     def server(entry: dict[str, Any]) -> Server:
         return Server(**entry | {"command": tuple(entry["command"])})
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import httpx
-import pulsar
 import pytest
 from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
@@ -166,8 +166,7 @@ class Neighbour:
     def __init__(self, world: World, port: int) -> None:
         self._world = world
         self._topic = world.topic_of[BROKER]
-        quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        self._client = pulsar.Client(f"pulsar://127.0.0.1:{port}", logger=quiet)
+        self._client = quiet_client(f"pulsar://127.0.0.1:{port}")
         self._producer = self._client.create_producer(self._topic)
         self._consumer = self._client.subscribe(self._topic, f"s{time.monotonic_ns()}")
         self._since = world.topics.publishers(self._topic)

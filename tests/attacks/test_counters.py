@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 import httpx
-import pulsar
 import pytest
 
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.broker.evictions import evictions_in
 from coordinator.native.engine.counting import CounterReading
 from coordinator.ports.errors import BrokerUnreachable
+from deploy.clients import quiet_client
 from deploy.local.state import Broker
 from tests.integration.world import World, broker_metrics
 
@@ -37,8 +37,7 @@ async def test_no_name_makes_up_a_counter_or_a_start(free_world: World) -> None:
     brokers = free_world.cluster.brokers
     named = f"non-persistent://{free_world.namespace}/hostile"
     before = [await read(broker) for broker in brokers]
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    with closing(pulsar.Client(brokers[0].service_url, logger=quiet)) as client:
+    with closing(quiet_client(brokers[0].service_url)) as client:
         for number, line in enumerate(LINES):
             client.subscribe(f"{named}-{number}", f"s{line}x")
             client.create_producer(f"{named}{line}x").send(b"x")

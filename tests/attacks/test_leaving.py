@@ -14,6 +14,7 @@ from functools import partial
 import pulsar
 import pytest
 
+from deploy.clients import quiet_client
 from tests.attacks.conftest import BROKER, LIMIT, SLACK_S, Target
 from tests.attacks.encodings import BIT_32, BIT_64, number, sub_message, tag
 from tests.attacks.raw import ERROR, PRODUCER_SUCCESS, RawClient
@@ -52,12 +53,8 @@ def test_a_producers_name_exempts_nobody(
 
 def test_a_listeners_name_leads_round_no_gate(target: Target) -> None:
     """A stock client that asks lookups for the internal listener ends at a gate, or is refused."""
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(
-        target.world.sidecars.service_url,
-        listener_name="internal",
-        logger=quiet,
-        operation_timeout_seconds=10,
+    client = quiet_client(
+        target.world.sidecars.service_url, listener_name="internal", operation_timeout_seconds=10
     )
     target.measure()
     try:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import httpx
-import pulsar
 import pytest
 
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from tests.attacks.callers import Caller
@@ -59,13 +60,9 @@ def stored(cluster: Cluster, sidecars: Sidecars) -> Iterator[Target]:
     """A topic of its own, with a subscription and a message that it has not read."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:
         target = Target(make_world(cluster, sidecars, http, f"{TENANT}/relayed"))
-        quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.Client(target.broker.service_url, logger=quiet)
-        try:
+        with closing(quiet_client(target.broker.service_url)) as client:
             client.subscribe(target.topic, "s").close()
             client.create_producer(target.topic, batching_enabled=False).send(CONTENT)
-        finally:
-            client.close()
         yield target
 
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pulsar
 import pytest
 
+from deploy.clients import quiet_client
 from tests.attacks.attacker import WAYS
 from tests.attacks.conftest import BROKER, LIMIT, Target
 from tests.conftest import Measure
@@ -42,8 +42,7 @@ class Honest:
     """A stock client that publishes at a rate, one message after the other."""
 
     def __init__(self, port: int, topic: str, rate: float) -> None:
-        quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        self._client = pulsar.Client(f"pulsar://127.0.0.1:{port}", logger=quiet)
+        self._client = quiet_client(f"pulsar://127.0.0.1:{port}")
         self._producer = self._client.create_producer(topic, batching_enabled=False)
         self._rate = rate
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 import uvloop
 
-from benchmarks import gate_frames
 from benchmarks.gate_broker import LoadOutcome, _outcome
 from benchmarks.gate_load import FrameLoad, consume, publish
 from benchmarks.gate_process import TENANT, free_port, running
-from coordinator.gate.protocol.commands import read_send
-from coordinator.gate.protocol.frames import read_head
-from coordinator.gate.protocol.payload import metadata_bounds, read_delivered
 
 LOAD = FrameLoad(f"persistent://{TENANT}/limited/t", 100, 3, 2_000, window=50)
 
@@ -27,16 +23,6 @@ def test_a_load_passes_and_costs_processor_time(kind: str) -> None:
 
         assert process.processor_s() > before
         assert process.resident_bytes() > 10**7
-
-
-def test_frames_say_what_they_are_meant_to() -> None:
-    """As the gate reads them."""
-    send, delivery = gate_frames.send(50, 7), gate_frames.delivery(50, 7)
-    send_end = 8 + int.from_bytes(send[4:8], "big")
-    assert read_send(send, read_head(send, 8, send_end)[1], send_end).messages == 7
-    command_end = 8 + int.from_bytes(delivery[4:8], "big")
-    metadata = metadata_bounds(delivery, command_end, len(delivery))
-    assert read_delivered(delivery, *metadata, len(delivery)) == (7, 7)
 
 
 def test_the_load_tools_last_words_are_understood() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import sim
 from benchmarks.pages import charts, runs, tables
 from benchmarks.pages.look import LOOKS
 from coordinator.core.allocation.laws import ALL_LAWS
@@ -73,8 +74,8 @@ def test_a_scenarios_data_are_of_all_laws_and_policies(name: str) -> None:
     """Ours under every policy, all others as they act, told with today's words."""
     found = runs.read(name)
 
-    ours = [(runs.OURS, policy) for policy in POLICIES]
-    others = [(law, "eager") for law in ALL_LAWS if law != runs.OURS and name in runs.COMPARED]
+    ours = [(sim.OURS, policy) for policy in POLICIES]
+    others = [(law, "eager") for law in ALL_LAWS if law != sim.OURS and name in runs.COMPARED]
     assert [(row.law, row.policy) for row in runs.summaries(name)] == ours + others
     scenario = SCENARIOS[name]
     assert (found["title"], found["description"]) == (scenario.title, scenario.description)

@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.figures import Figure
-from benchmarks.sim import AS_SHIPPED, DEFAULT_POLICY, OURS, TARGETS, lines, saturated_lines
+from benchmarks.sim import EAGER, OURS, TARGETS, lines, saturated_lines, trials
+from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
-from coordinator.simulation.trials import Summary
+from coordinator.simulation.trials import Summary, Trial
 from tests.simulation.runs import run_many
-
-LAWS = (OURS, "pulsar")
 
 
 @pytest.fixture(scope="module")
@@ -23,27 +22,30 @@ def summary() -> Summary:
     return run_many("S11", Parameters(brokers=2), seeds=1)
 
 
+def played(summary: Summary) -> list[Summary]:
+    """Ours under every policy and Pulsar's law at once, each with an overshoot of its own."""
+    settings = [*((OURS, policy) for policy in POLICIES), ("pulsar", EAGER)]
+    return [
+        replace(summary, law=law, policy=policy, peak_overshoot=0.01 * number)
+        for number, (law, policy) in enumerate(settings)
+    ]
+
+
 def lines_of(name: str, summary: Summary) -> dict[str, Figure]:
-    """The lines of a scenario in which each law and policy overshoots by a part of its own."""
-    summaries = {
-        (law, policy): replace(summary, peak_overshoot=0.1 * place + 0.01 * number)
-        for place, law in enumerate(LAWS)
-        for number, policy in enumerate(POLICIES)
-    }
-    return {figure.name: figure for figure in lines(name, summaries)}
+    """The lines of a scenario."""
+    return {figure.name: figure for figure in lines(name, played(summary))}
 
 
-def test_peers_stand_beside_ours_under_the_same_policy(summary: Summary) -> None:
-    """As shipped, ours with its default stands beside theirs at once."""
+def test_ours_under_every_policy_stands_beside_the_others_as_they_act(summary: Summary) -> None:
+    """A trial for each, and a line for each policy."""
     found = lines_of("S3", summary)
 
     for number, policy in enumerate(POLICIES):
         line = found[f"sim/S3/{policy}/peak-overshoot"]
-        assert (line.value, dict(line.peers)) == (0.01 * number, {"pulsar": 0.1 + 0.01 * number})
-    shipped = found[f"sim/S3/{AS_SHIPPED}/peak-overshoot"]
-    eager = 0.1 + 0.01 * POLICIES.index("eager")
-    ours = 0.01 * POLICIES.index(DEFAULT_POLICY)
-    assert (shipped.value, dict(shipped.peers)) == (ours, {"pulsar": eager})
+        assert (line.value, dict(line.peers)) == (0.01 * number, {"pulsar": 0.01 * len(POLICIES)})
+    chosen = [each.parameters for each in trials(Trial("S3", Parameters(), 1))]
+    assert [each.policy for each in chosen if each.law == OURS] == list(POLICIES)
+    assert {each.law for each in chosen if each.policy == EAGER} == set(ALL_LAWS)
 
 
 def test_what_never_rests_has_no_settling_time_but_regret(summary: Summary) -> None:
@@ -68,11 +70,7 @@ def test_targets_are_of_what_is_measured(summary: Summary) -> None:
 def test_the_buckets_of_a_saturated_run_stand_beside_what_wso2_measured(summary: Summary) -> None:
     """Four lengths and the latency regret, the eager policy without a target."""
     buckets = {"1": 0.006, "5": 0.002, "10": 0.001, "20": 0.0}
-    found = {
-        (law, policy): replace(summary, bucket_peaks=buckets, latency_regret_ms=2.0)
-        for law in LAWS
-        for policy in POLICIES
-    }
+    found = [replace(each, bucket_peaks=buckets, latency_regret_ms=2.0) for each in played(summary)]
 
     lines_by_name = {figure.name: figure for figure in saturated_lines(found)}
 

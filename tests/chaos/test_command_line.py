@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +11,6 @@ from deploy.chaos.__main__ import main
 from deploy.chaos.choices import chosen
 from deploy.chaos.results import Results
 from tests.chaos.test_results import CLEAN
-
-
-@pytest.fixture(autouse=True)
-def _sigterm() -> Iterator[None]:
-    """Restore SIGTERM's handler, which the command line changes for the whole process."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(

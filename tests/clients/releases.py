@@ -18,6 +18,7 @@ from pathlib import Path
 
 from deploy.local import jars
 from deploy.local.requirements import find_java
+from tests.jars import client_jars
 
 PROGRAMS = Path(__file__).with_name("programs")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -133,7 +134,7 @@ def java_program(version: str, source: str) -> Launch:
     Raises:
         Unavailable: it cannot be had.
     """
-    library = jars.client_jars("pulsar-client", version, _cache())
+    library = client_jars("pulsar-client", version, _cache())
     return _compiled(library, PROGRAMS / "java" / source)
 
 
@@ -142,7 +143,7 @@ def _java(version: str) -> Launch:
 
 
 def _java_v5(version: str) -> Launch:
-    library = jars.client_jars("pulsar-client-v5", version, _cache())
+    library = client_jars("pulsar-client-v5", version, _cache())
     return _compiled(library, PROGRAMS / "java" / "ClientProgramV5.java")
 
 

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import pulsar
 
+from deploy.clients import quiet_client
 from tests.clients.release_world import ReleaseWorld
 from tests.integration.world import eventually
 
@@ -57,9 +58,7 @@ def a_dispatch_limit_loses_nothing(world: ReleaseWorld) -> None:
     """60 messages at 20/s take a Shared consumer their time, and all of them come."""
     namespace = world.namespace()
     world.limit_namespace(namespace, dispatchRateInMsgs=20)
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(world.service_url, logger=logger)
-    try:
+    with closing(quiet_client(world.service_url)) as client:
         topic = f"persistent://{namespace}/dispatched"
         producer = client.create_producer(topic, batching_enabled=False)
         client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()  # keeps the messages
@@ -73,8 +72,6 @@ def a_dispatch_limit_loses_nothing(world: ReleaseWorld) -> None:
             consumer.acknowledge(message)
             numbers.append(int(message.data()))
         took_s = time.monotonic() - began_s
-    finally:
-        client.close()
     assert sorted(numbers) == list(range(60))
     assert took_s >= 60 / 20 - BURST_S
 
@@ -100,13 +97,10 @@ def the_broker_tells_the_oldest_message(world: ReleaseWorld) -> None:
         "backlogQuotaLimitTime",
         "oldestBacklogMessageAgeSeconds",
     }
-    client = pulsar.Client(world.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    try:
+    with closing(quiet_client(world.service_url)) as client:
         client.subscribe(parts, "s").close()
         for topic, kind in ((f"{parts}-partition-0", "stats"), (parts, "partitioned-stats")):
             assert world.statistics(topic, kind).keys() >= fields
-    finally:
-        client.close()
 
 
 SAMPLE: Sequence[Callable[[ReleaseWorld], None]] = (

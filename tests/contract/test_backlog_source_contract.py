@@ -26,6 +26,7 @@ from coordinator.backlog.rules.model import (
 )
 from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.ports import NotFound, Refused
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
 from tests.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
@@ -99,9 +100,7 @@ class RealBench:
         port = urlsplit(owner["brokerUrl"]).port
         (broker,) = [broker for broker in brokers if broker.broker_port == port]
         self.source = HttpBacklogSource(broker.web_url)
-        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        url = f"pulsar://127.0.0.1:{port}"
-        self._client = pulsar.Client(url, listener_name="internal", logger=logger)
+        self._client = quiet_client(f"pulsar://127.0.0.1:{port}", listener_name="internal")
         self._producer = self._client.create_producer(self.topic, batching_enabled=False)
         self._consumers: dict[str, pulsar.Consumer] = {}
 

@@ -120,7 +120,6 @@ def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) ->
         "jain": 0.5,
         "min_share": 0.0,
         "settle_seconds": {"start": None},
-        "furthest_from_share": {"start": None},
         "reclaim_seconds": None,
         "waited_seconds": {"start": 0.0},
         "dispatch": None,

@@ -94,8 +94,8 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     """A damaged file is refused, too, as a failure and not as a missing cluster."""
     laid_out(tmp_path)
     file = state.file_of(tmp_path)
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 99}))
-    with pytest.raises(LocalClusterError, match="schema 99"):
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"leader": "broker-1"}))
+    with pytest.raises(LocalClusterError, match="leader"):
         state.read(tmp_path)
     file.write_text("{")
     with pytest.raises(LocalClusterError, match="not readable"):

@@ -11,6 +11,7 @@ import pytest
 
 from deploy.local import archive, jars
 from deploy.local.errors import LocalClusterError, WrongUseError
+from tests.jars import client_jars
 
 #: Writes one jar where it is told to, and notes that it was asked.
 _MAVEN = """\
@@ -78,7 +79,7 @@ def test_clients_get_newer_libraries_as_brokers_do(tmp_path: Path, maven: Path) 
     """The client of 5.0.0-M1 needs the same Jackson; others are fetched as they are."""
     newer = "<artifactId>jackson-annotations</artifactId><version>2.21</version>"
     for version, has_newer in (("5.0.0-M1", True), ("4.2.4", False)):
-        pom = (jars.client_jars("pulsar-client-v5", version, tmp_path) / "some.jar").read_text()
+        pom = (client_jars("pulsar-client-v5", version, tmp_path) / "some.jar").read_text()
         assert (newer in pom) is has_newer
 
 

@@ -14,8 +14,9 @@ import httpx
 import pulsar
 
 from deploy.background import Background
-from deploy.local import companions, jars
+from deploy.local import jars
 from deploy.local.requirements import find_java
+from tests.integration import companions
 from tests.integration.own_connections import connected
 from tests.integration.world import TENANT, World, eventually
 

@@ -6,12 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pulsar
 
 from coordinator.native.engine.rate_policy import PUBLISH, RatePolicy
+from deploy.clients import quiet_client
 from deploy.local.topics import path_of
 from tests.integration.native_world import Native
 from tests.integration.sliding import WINDOW_S, Counted, come_to
@@ -147,12 +148,8 @@ class NativeClients:
 @contextmanager
 def client_of(native: Native) -> Iterator[pulsar.Client]:
     """A stock client at a broker's own port, which says only what fails."""
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(native.service_url("broker-1"), logger=quiet)
-    try:
+    with closing(quiet_client(native.service_url("broker-1"))) as client:
         yield client
-    finally:
-        client.close()
 
 
 def admin_path(owner: str) -> str:

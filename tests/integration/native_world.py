@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 import httpx
-import pulsar
 
 from coordinator.adapters.pulsar.native_messages import encode
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.trim import MOST_PERMILLE, WHOLE
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import PROGRAM, Sidecars
@@ -97,7 +97,7 @@ class Native:
         """A stock client that writes entries ten times a second."""
         name = self.service_url(broker) if broker in self.brokers else broker
         payload = encode(name, {"native": Amounts(messages)})
-        client = pulsar.Client(self.service_url("broker-1"))
+        client = quiet_client(self.service_url("broker-1"))
         producer = client.create_producer(RESOURCE_USAGE_TOPIC, producer_name="evil")
         over = threading.Event()
 
@@ -116,7 +116,7 @@ class Native:
 
     def invent(self, broker: str, groups: int, in_each: int = 1_000) -> None:
         """A stock client reports the use of groups that do not exist, in a broker's name."""
-        client = pulsar.Client(self.service_url("broker-1"))
+        client = quiet_client(self.service_url("broker-1"))
         producer = client.create_producer(RESOURCE_USAGE_TOPIC, producer_name="inventor")
         try:
             for first in range(0, groups, in_each):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pulsar
 
 from deploy.background import Background
+from deploy.clients import quiet_client
 
 _REMOTE, _INODE = 2, 9  # columns of /proc/net/tcp
 
@@ -16,12 +17,8 @@ _REMOTE, _INODE = 2, 9  # columns of /proc/net/tcp
 @contextmanager
 def connected(url: str, timeout_s: int = 60) -> Iterator[pulsar.Client]:
     """A client that is closed while there are gates."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(url, operation_timeout_seconds=timeout_s, logger=logger)
-    try:
+    with closing(quiet_client(url, operation_timeout_seconds=timeout_s)) as client:
         yield client
-    finally:
-        client.close()
 
 
 class OwnConnections(Background):

@@ -16,10 +16,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from types import TracebackType
+from functools import partial
 from typing import Any, Self
 
 import pulsar
+
+from deploy.clients import quiet_client
 
 _SLICE_S = 0.01
 _ARREARS_S = 0.05
@@ -36,7 +38,8 @@ class Steady:
         sizes: topics, and the bytes of content of their messages.
         queue: messages of each topic that may wait for receipts.
         token: shown to the brokers; empty shows none.
-        clients: connections to each broker, among which a topic's rate is divided.
+        clients: connections to each broker, among which a topic's rate is divided; with 0 each topic has
+            one of its own, where a broker that holds a topic back holds its connection back.
         arrears_s: missed time that is made up for: where a rate is less than a limit, it is exact on a
             busy machine, too.
     """
@@ -65,12 +68,7 @@ class Steady:
         assert self._process.stdout.readline() == "connected\n"
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
 
@@ -114,16 +112,13 @@ class _Topic:
 
 def _run(options: argparse.Namespace) -> None:
     authentication = pulsar.AuthenticationToken(options.token) if options.token else None
-    opened = [
-        pulsar.Client(
-            options.url,
-            authentication=authentication,
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-        )
-        for _ in range(options.clients)
-    ]
+    connect = partial(quiet_client, options.url, authentication=authentication)
+    shared = [connect() for _ in range(options.clients)]
     topics = {
-        topic: [_Topic(client, topic, size, options.queue, options.arrears) for client in opened]
+        topic: [
+            _Topic(client, topic, size, options.queue, options.arrears)
+            for client in shared or [connect()]
+        ]
         for topic, size in options.sizes.items()
     }
     sys.stdout.write("connected\n")
@@ -133,7 +128,7 @@ def _run(options: argparse.Namespace) -> None:
     for line in sys.stdin:
         for topic, rate in json.loads(line).items():
             for producer in topics[topic]:
-                producer.set_rate(rate / options.clients)
+                producer.set_rate(rate / len(topics[topic]))
     os._exit(0)  # the client would wait for messages that a limit holds
 
 

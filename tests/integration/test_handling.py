@@ -14,6 +14,7 @@ from typing import Any
 import pulsar
 import pytest
 
+from deploy.clients import quiet_client
 from tests.clients.releases import java_program
 from tests.integration.world import World, eventually
 
@@ -37,8 +38,7 @@ def strict_order(world: World) -> World:
 @pytest.fixture
 def client(world: World) -> Iterator[pulsar.Client]:
     """A stock client at the gates."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    with closing(pulsar.Client(world.sidecars.service_url, logger=logger)) as client:
+    with closing(quiet_client(world.sidecars.service_url)) as client:
         yield client
 
 

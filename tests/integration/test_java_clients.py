@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pulsar
 import pytest
 
 from benchmarks.gate_process import TENANT, running
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.topics import Topics
 from tests.integration.transactions import coordinating
@@ -114,13 +115,10 @@ def test_transactions_consume_and_publish_as_one(transactions: Cluster) -> None:
 
 def delivered(service_url: str, topic: str) -> Iterator[str]:
     """The ids of all messages that a topic has for a new consumer, which are those committed."""
-    client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    try:
+    with closing(quiet_client(service_url)) as client:
         consumer = client.subscribe(
             topic, "audit", initial_position=pulsar.InitialPosition.Earliest
         )
         with suppress(pulsar.Timeout):
             while True:
                 yield str(consumer.receive(timeout_millis=5_000).message_id())
-    finally:
-        client.close()

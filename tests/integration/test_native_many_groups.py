@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ import httpx
 import pytest
 
 from tests.integration.native_world import Native, opened
+from tests.integration.steady import Steady
 from tests.integration.world import eventually
 
 pytestmark = [
@@ -29,6 +28,9 @@ GROUPS = int(os.environ.get("GROUPS_AT_ONCE", "20"))
 
 _LIMITS = (20, 30, 40)
 _OFFERED = 60
+_QUEUE = 100
+"""For each topic: a second of what it may be limited to is under way, whatever its broker holds back."""
+
 _WINDOW_S = 15.0
 _OVER = 1.05
 #: Brokers without a client keep 1/s each, and Pulsar cuts a quota off to a whole number before the bucket
@@ -78,16 +80,10 @@ def attached(native: Native, names: Iterable[str]) -> bool:
 @contextmanager
 def load(native: Native, topics: list[str]) -> Iterator[None]:
     """One client that publishes to all of them."""
-    command = [sys.executable, "-m", "tests.integration.many_topics"]
-    command += ["--url", native.service_url("broker-1"), "--rate", str(_OFFERED), *topics]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
-        try:
-            assert client.stdout is not None
-            assert client.stdout.readline() == "connected\n"
-            yield
-        finally:
-            # It has messages under way that a limit holds back, and would wait for them in its end.
-            client.kill()
+    sizes = dict.fromkeys(topics, 20)
+    with Steady(native.service_url("broker-1"), sizes, queue=_QUEUE, clients=0) as steady:
+        steady.offers(dict.fromkeys(topics, _OFFERED))
+        yield
 
 
 def measured(native: Native, topics: Mapping[str, str]) -> dict[str, float]:

@@ -22,6 +22,7 @@ import pytest
 
 from coordinator.reconciliation.engine.account import LEAST
 from deploy.background import Background
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
 from tests.attacks.raw import RawClient
@@ -41,7 +42,6 @@ _RATE = re.compile(
     r'^pulsar_quota_escaping_bytes_per_second\{monitoring_class="Publish",namespace="([^"]+)"\} (\S+)$',
     re.MULTILINE,
 )
-_QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +68,12 @@ def reconciled(
 
 def own_port(world: World, name: str = BROKER) -> pulsar.Client:
     """A stock client at a broker's own port."""
-    return pulsar.Client(world.cluster.broker(name).service_url, logger=_QUIET)
+    return quiet_client(world.cluster.broker(name).service_url)
 
 
 def at_gates(world: World) -> pulsar.Client:
     """A stock client of the gates."""
-    return pulsar.Client(world.sidecars.service_url, logger=_QUIET)
+    return quiet_client(world.sidecars.service_url)
 
 
 def read_again(world: World, times: int) -> None:

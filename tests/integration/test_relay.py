@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from contextlib import closing
 
 import pulsar
 import pytest
 
+from deploy.clients import quiet_client
 from deploy.local.configuration import CLUSTER_NAME
 from tests.integration.world import World
 
@@ -64,9 +66,7 @@ def test_a_client_whose_url_is_a_sidecars_http_address_works(world: World) -> No
     partitioned = f"/admin/v2/persistent/{world.namespace}/parts/partitions"
     web_url = world.cluster.broker("broker-2").web_url
     world.http.put(web_url + partitioned, json=3).raise_for_status()
-    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(world.sidecars.admin_url("broker-1"), logger=quiet)
-    try:
+    with closing(quiet_client(world.sidecars.admin_url("broker-1"))) as client:
         name = f"persistent://{world.namespace}/parts"
         producer = client.create_producer(name, schema=pulsar.schema.JsonSchema(Order))
         whole = client.subscribe(name, "whole", schema=pulsar.schema.JsonSchema(Order))
@@ -75,8 +75,6 @@ def test_a_client_whose_url_is_a_sidecars_http_address_works(world: World) -> No
             producer.send(Order(number=number), partition_key=str(number))
         assert sorted(whole.receive(60_000).value().number for _ in range(9)) == list(range(9))
         assert len({pattern.receive(60_000).data() for _ in range(9)}) == 9
-    finally:
-        client.close()
     schema = (
         f"{world.sidecars.admin_url('broker-1')}/admin/v2/schemas/{world.namespace}/parts/schema"
     )

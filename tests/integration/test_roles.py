@@ -14,12 +14,13 @@ import jwt
 import pulsar
 import pytest
 
-from deploy.local import companions
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from tests.admin_api.keys import SECRET, in_seconds, token
 from tests.gate import peer
+from tests.integration import companions
 from tests.integration.raw_role import CONNECTED, ERROR, NEVER, PRODUCER_SUCCESS, SEND_RECEIPT, Raw
 from tests.integration.steady import Steady
 from tests.integration.world import TENANT, World, eventually, make_world
@@ -210,10 +211,9 @@ def test_a_user_of_method_basic_is_a_role_once_the_broker_has_taken_the_password
     """A wrong one opens nothing, and counts for no role."""
     gone(roles, "bob")
     before = seen(roles, "bob")[1]
-    client = pulsar.Client(
+    client = quiet_client(
         roles.sidecars.service_url,
         authentication=pulsar.AuthenticationBasic("bob", password),
-        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
         operation_timeout_seconds=5 if password == "wrong" else 30,
     )
     try:
@@ -295,10 +295,9 @@ def test_a_client_that_renews_its_token_keeps_its_connection_and_its_limit(roles
         given.append(token("alice", exp=in_seconds(5)))
         return given[-1]
 
-    client = pulsar.Client(
+    client = quiet_client(
         roles.sidecars.service_url,
         authentication=pulsar.AuthenticationToken(renewed),
-        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
     topics = of(roles, "alice")
     try:
@@ -379,10 +378,9 @@ def limited(roles: World, path: str, group: str, **limits: int) -> None:
 
 def as_bob(roles: World) -> pulsar.Client:
     """A stock client without a limit."""
-    return pulsar.Client(
+    return quiet_client(
         roles.sidecars.service_url,
         authentication=pulsar.AuthenticationToken(token("bob")),
-        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
 
 

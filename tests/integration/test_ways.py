@@ -19,13 +19,14 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from deploy.background import Background
-from deploy.local import companions
+from deploy.clients import quiet_client
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from deploy.local.state import Broker
 from tests.admin_api.keys import SECRET, token
 from tests.gate.server.test_tls import make_certificate
+from tests.integration import companions
 from tests.integration.functions import copying
 from tests.integration.test_reconciliation import OFTEN, conditions, escaping, examined
 from tests.integration.world import TENANT, World, eventually, make_world
@@ -151,12 +152,11 @@ def gate_settings(world: World, files: Path) -> dict[str, object]:
 @contextmanager
 def client_of(proxy: companions.Proxy, files: Path, role: str) -> Iterator[pulsar.Client]:
     """A stock client of a proxy, with TLS and a token."""
-    client = pulsar.Client(
+    client = quiet_client(
         f"pulsar+ssl://127.0.0.1:{proxy.tls_port}",
         authentication=pulsar.AuthenticationToken(token(role)),
         tls_trust_certs_file_path=str(files / "certificate.pem"),
         operation_timeout_seconds=10,
-        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
     try:
         yield client

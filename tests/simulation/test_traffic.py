@@ -60,7 +60,7 @@ def test_disconnected_clients_take_what_waits_with_them() -> None:
     """None means that no client is connected."""
     load = Load(Constant(1_000))
     load.arrive(STEP_NS, STEP_NS)
-    load.replace(Constant(None))
+    load.source = Constant(None)
 
     assert not load.arrive(2 * STEP_NS, STEP_NS)
     assert (load.waiting, load.offered) == (0, 0)
@@ -103,7 +103,7 @@ def test_an_idle_limiter_saves_its_burst_and_no_more() -> None:
     limiter, load = limited_to(1_000), Load(Constant(0))
     for second in range(10):
         admitted_in_a_second(limiter, load, second * SECOND_NS)
-    load.replace(Constant(5_000))
+    load.source = Constant(5_000)
 
     total = admitted_in_a_second(limiter, load, 10 * SECOND_NS)
 
@@ -116,7 +116,7 @@ def test_a_new_rate_holds_at_once(offered: int, rate: int) -> None:
     limiter, load = limited_to(1_000), Load(Constant(offered))
     admitted_in_a_second(limiter, load)
     limiter.set_rate(Unit.MESSAGES, rate, SECOND_NS)
-    load.replace(Constant(5_000))
+    load.source = Constant(5_000)
 
     assert admitted_in_a_second(limiter, load, SECOND_NS) == rate
 

@@ -78,7 +78,7 @@ class TreeStage:
         """Set the clients of a group at a broker that is up now."""
         host = self.stage.world.hosts.get(broker)
         if host is not None:
-            host.loads[group, MonitoringClass.PUBLISH].replace(source)
+            host.loads[group, MonitoringClass.PUBLISH].source = source
 
     def expect(self, second: int, **parts: int) -> None:
         """State what is in force from two rounds after a second on."""

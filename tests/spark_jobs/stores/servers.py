@@ -19,6 +19,7 @@ from pathlib import Path
 import pyspark
 
 from deploy.local import jars
+from tests.jars import hdfs_jars, s3_jars
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 _SPARKS = (
@@ -45,7 +46,7 @@ class Hdfs:
 
 def s3_class_path() -> str:
     """The jars that Spark lacks for S3, as its option takes them."""
-    directory = jars.s3_jars(jars.cache_root(os.environ))
+    directory = s3_jars(jars.cache_root(os.environ))
     return ",".join(str(path) for path in sorted(directory.glob("*.jar")))
 
 
@@ -107,6 +108,6 @@ def free_port() -> int:
 
 def _hdfs_class_path() -> str:
     sparks = Path(pyspark.__file__).parent / "jars"
-    own = jars.hdfs_jars(jars.cache_root(os.environ))
+    own = hdfs_jars(jars.cache_root(os.environ))
     found = [path for name in _SPARKS for path in sparks.glob(f"{name}-[0-9]*.jar")]
     return os.pathsep.join(map(str, [*found, *sorted(own.glob("*.jar"))]))

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.local import commands, configuration, jars, processes, readiness
+from deploy.local import configuration, jars, processes, readiness
 from deploy.local.addresses import at, bracketed
 from deploy.local.cluster import Cluster
-from deploy.local.commands import JavaRuntime
+from deploy.local.commands import METADATA_DRIVERS, QUICK, JavaRuntime
 from deploy.local.configuration import CLUSTER_NAME
 from deploy.local.ports import free_block
 from deploy.local.state import Server
+from tests.jars import proxy_jars
 
+_READY_WITHIN_S = 60.0
 _STOP_GRACE_S = 20.0
 
 #: What the file that comes with Pulsar has, without which a worker does not start, but for the runtime.
@@ -68,9 +70,7 @@ class Proxy:
 
 
 @contextmanager
-def proxy(
-    cluster: Cluster, directory: Path, settings: Mapping[str, object], timeout_s: float = 60.0
-) -> Iterator[Proxy]:
+def proxy(cluster: Cluster, directory: Path, settings: Mapping[str, object]) -> Iterator[Proxy]:
     """Run Pulsar's proxy; `settings` are those of proxy.conf, and win over ours.
 
     Raises:
@@ -88,24 +88,21 @@ def proxy(
     }
     if "tlsCertificateFilePath" in settings:
         own["servicePortTls"] = tls_port
-    library = jars.proxy_jars(jars.cache_root(os.environ))
+    library = proxy_jars(jars.cache_root(os.environ))
     conf = configuration.properties(own | dict(settings))
-    server = _server("proxy", web_port, conf, cluster, directory, library, commands.proxy)
-    with _running(server, directory, timeout_s):
+    server = _server("proxy", web_port, conf, cluster, directory, library, _proxy)
+    with _running(server, directory):
         yield Proxy(port, tls_port, web_port, Path(server.log_file))
 
 
 @contextmanager
-def websocket(
-    cluster: Cluster, directory: Path, settings: Mapping[str, object], timeout_s: float = 60.0
-) -> Iterator[int]:
+def websocket(cluster: Cluster, directory: Path, settings: Mapping[str, object]) -> Iterator[int]:
     """Run the WebSocket service as a process of its own; yield its port.
 
     Args:
         cluster: its brokers' Pulsar is the service's, too.
         directory: for its configuration and its log.
         settings: those of websocket.conf; they win over ours.
-        timeout_s: for its start.
 
     Raises:
         LocalClusterError: it ended, or was not ready in time.
@@ -120,14 +117,14 @@ def websocket(
     }
     library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
     conf = configuration.properties(own | dict(settings))
-    server = _server("websocket", port, conf, cluster, directory, library, commands.websocket)
-    with _running(server, directory, timeout_s):
+    server = _server("websocket", port, conf, cluster, directory, library, _websocket)
+    with _running(server, directory):
         yield port
 
 
 @contextmanager
 def functions_worker(
-    cluster: Cluster, directory: Path, settings: Mapping[str, object], timeout_s: float = 60.0
+    cluster: Cluster, directory: Path, settings: Mapping[str, object]
 ) -> Iterator[str]:
     """Run a worker of Pulsar Functions as a process of its own; yield the URL of its admin REST.
 
@@ -137,7 +134,6 @@ def functions_worker(
         cluster: its brokers' Pulsar is the worker's, too.
         directory: for its configuration, its files and its log.
         settings: those of functions_worker.yml; they win over ours.
-        timeout_s: for its start.
 
     Raises:
         LocalClusterError: it ended, or was not ready in time.
@@ -158,9 +154,29 @@ def functions_worker(
     library = jars.server_jars(cluster.state.pulsar_version, jars.cache_root(os.environ))
     # JSON is YAML, too.
     conf = json.dumps(own | dict(settings), indent=2)
-    server = _server("functions", port, conf, cluster, directory, library, commands.functions)
-    with _running(server, directory, timeout_s):
+    server = _server("functions", port, conf, cluster, directory, library, _functions)
+    with _running(server, directory):
         yield f"http://{at(cluster.state.host, port)}"
+
+
+def _proxy(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of Pulsar's proxy."""
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", QUICK]
+    main = "org.apache.pulsar.proxy.server.ProxyServiceStarter"
+    return runtime.command(memory, main, ["--config", str(conf)])
+
+
+def _websocket(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of the WebSocket service as a process of its own."""
+    main = "org.apache.pulsar.websocket.service.WebSocketServiceStarter"
+    return runtime.command(["-Xmx256m", QUICK], main, [str(conf)])
+
+
+def _functions(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of a worker of Pulsar Functions as a process of its own."""
+    main = "org.apache.pulsar.functions.worker.FunctionWorkerStarter"
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", QUICK, *METADATA_DRIVERS]
+    return runtime.command(memory, main, ["--conf", str(conf)])
 
 
 def _server(
@@ -175,7 +191,7 @@ def _server(
     file = directory / f"{name}-{port}.conf"
     file.write_text(conf)
     logging = directory / "log4j2.xml"
-    logging.write_text(configuration.logging("info"))
+    logging.write_text(configuration.logging())
     runtime = JavaRuntime(Path(cluster.state.java), library, logging)
     return Server(
         name=name,
@@ -187,10 +203,10 @@ def _server(
 
 
 @contextmanager
-def _running(server: Server, directory: Path, timeout_s: float) -> Iterator[None]:
+def _running(server: Server, directory: Path) -> Iterator[None]:
     process = processes.start(server.command, Path(server.log_file), directory)
     try:
-        readiness.wait_until_ready([server.run_as(process)], timeout_s)
+        readiness.wait_until_ready([server.run_as(process)], _READY_WITHIN_S)
         yield
     finally:
         processes.stop_all([process], _STOP_GRACE_S)
