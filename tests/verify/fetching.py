@@ -15,6 +15,7 @@ from typing import Final
 from deploy.local import jars
 from deploy.local.errors import LocalClusterError
 from tests.clients.releases import HELD, JAVA_V5, SAMPLE, Unavailable, all_releases
+from tests.jars import hdfs_jars, proxy_jars, s3_jars
 
 Fetch = Callable[[], object]
 
@@ -26,12 +27,12 @@ def _of_clients(root: Path) -> Iterator[Fetch]:
 
 
 def _of_ways(root: Path) -> Iterator[Fetch]:
-    yield partial(jars.proxy_jars, root)
+    yield partial(proxy_jars, root)
 
 
 def _of_spark(root: Path) -> Iterator[Fetch]:
-    yield partial(jars.s3_jars, root)
-    yield partial(jars.hdfs_jars, root)
+    yield partial(s3_jars, root)
+    yield partial(hdfs_jars, root)
 
 
 FETCHES: Final = {
