@@ -37,6 +37,16 @@ main()
 """
 """The gate's process, whose coordinator has ended."""
 
+CLIENT: Final = """
+import os, socket
+from coordinator.adapters.pulsar.client.__main__ import main
+end, its_end = socket.socketpair()
+os.dup2(its_end.fileno(), 0)
+end.close()
+main()
+"""
+"""The process of the bus's client, whose coordinator has ended."""
+
 LOADED: Final = {
     # They are loaded beside the start of a sidecar.
     "the libraries of the API": (
@@ -67,6 +77,13 @@ LOADED: Final = {
         {
             *("coordinator.core.state", "coordinator.runtime.release", "httpx"),
             *("importlib.metadata", "kazoo", "pulsar", *DRAWING),
+        },
+    ),
+    "anything but the library of the bus": (
+        CLIENT,
+        {
+            *("asyncio", "concurrent.futures", "dataclasses", "google.protobuf", "ssl"),
+            *("coordinator.core", "coordinator.runtime.logs", "structlog"),
         },
     ),
 }
