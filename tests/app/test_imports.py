@@ -58,6 +58,7 @@ LOADED: Final = {
         SIDECAR,
         {
             *("admin_api.requests.tokens", "jwt", "pulsar", "pydantic.v1"),
+            *("coordinator.native.shell", "coordinator.native.engine.steering"),
             *("coordinator.cli.client", "coordinator.cli.consoles", *DRAWING),
         },
     ),
