@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import structlog
 
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.app import factories
 from coordinator.app.addresses import AddressCourier
-from coordinator.app.parts import AnyGate, SidecarParts
+from coordinator.app.parts import SidecarParts
 from coordinator.app.topic_limits import TopicLimitCourier
 from coordinator.config import Config
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.gate.process.handle import GateProcess
 from coordinator.insight.model.views import HealthView
-from coordinator.native.shell.both import GateAndNative
 from coordinator.ports import TrafficGate
 from coordinator.reconciliation.shell.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    from coordinator.app.parts import AnyGate
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +48,8 @@ def enforcing(parts: SidecarParts) -> TrafficGate:
     """Return what carries out the core's limits: a gate, the broker's own limiter, or both."""
     if parts.gate_process is None or parts.native is None:
         return parts.gate
+    from coordinator.native.shell.both import GateAndNative  # noqa: PLC0415 - for this path only
+
     return GateAndNative(parts.gate_process, parts.native)
 
 

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from admin_api.backend import Backlogs
 from coordinator.adapters.broker.backlog import HttpBacklogSource
-from coordinator.adapters.broker.counters import MetricsCounters
-from coordinator.adapters.broker.native_admin import HttpNativeAdmin
-from coordinator.adapters.broker.rate_policies import HttpRatePolicies
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
-from coordinator.adapters.pulsar.native_topic import NativeTopic
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.backlog.rules.evictions import EvictionCounts
@@ -31,11 +25,6 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
-from coordinator.native.engine.outside import TopicPolicies
-from coordinator.native.engine.rate_policy import DISPATCH, PUBLISH, REPLICATION
-from coordinator.native.engine.steering import Steering
-from coordinator.native.shell.actuator import NativeActuator
-from coordinator.native.shell.polling import POLLS_EVERY_S
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.counting import BrokerBook
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
@@ -64,7 +53,7 @@ def session(config: Config, supervisor: TaskSupervisor | None = None) -> ZooKeep
 
 def of_broker(make: Callable[..., T], config: Config, **settings: bool) -> T:
     """Return what asks the own broker's web service, with the sidecar's own token."""
-    token = _secret("broker_token_file", config.broker_token_file) or None
+    token = secret("broker_token_file", config.broker_token_file) or None
     return make(config.broker_web_url, token=token, **settings)
 
 
@@ -74,63 +63,10 @@ def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
         config.bus_service_url,
         config.bus_topics,
         listener_name=config.bus_listener_name,
-        token=_secret("bus_token_file", config.bus_token_file) or None,
+        token=secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
         compression=config.bus_compression,
         supervisor=supervisor,
-    )
-
-
-def native_topic(config: Config, supervisor: TaskSupervisor | None = None) -> NativeTopic:
-    """Return Pulsar's own topic of resource usage."""
-    return NativeTopic(
-        config.bus_service_url,
-        config.broker_id,
-        has_gate=config.has_gate,
-        listener_name=config.bus_listener_name,
-        token=_secret("bus_token_file", config.bus_token_file) or None,
-        tls_trust_certs_file=config.bus_tls_ca_file or None,
-        supervisor=supervisor,
-    )
-
-
-async def topic_policies(config: Config, stack: AsyncExitStack) -> TopicPolicies:
-    """Return the policies of topics, by the own broker's admin REST, until the end of the stack."""
-    publish, dispatch, replication = [
-        await stack.enter_async_context(of_broker(partial(HttpRatePolicies, policy=policy), config))
-        for policy in (PUBLISH, DISPATCH, REPLICATION)
-    ]
-    return TopicPolicies(publish, dispatch, replication)
-
-
-def native(
-    config: Config,
-    topic: NativeTopic,
-    admin: HttpNativeAdmin,
-    policies: TopicPolicies,
-    counters: MetricsCounters,
-    clock: Clock,
-) -> NativeActuator:
-    """Return the actuator that steers the broker's own limiter."""
-    margin_permille = config.native_margin_permille
-    steering = Steering(
-        cluster_group=config.cluster_group,
-        margin_permille=margin_permille,
-        headroom_permille=round(config.native_headroom * 1000),
-        behind_gate=config.has_gate,
-    )
-    return NativeActuator(
-        config.broker_id,
-        steering,
-        topic,
-        admin,
-        policies,
-        counters,
-        clock,
-        poll_s=0.0 if config.has_gate else POLLS_EVERY_S,
-        service_url=config.native_service_url,
-        cluster_group=config.cluster_group,
-        margin_permille=margin_permille,
     )
 
 
@@ -237,7 +173,7 @@ def _zookeeper_tls(config: Config) -> ClientTls | None:
 def credentials(config: Config) -> str:
     """Return user:password for ZooKeeper; empty for none."""
     key = "zookeeper_credentials_file"
-    found = _secret(key, config.zookeeper_credentials_file)
+    found = secret(key, config.zookeeper_credentials_file)
     user, _, password = found.partition(":")
     if found and not (user and password):
         raise ConfigError(f"{key}: {config.zookeeper_credentials_file} must hold user:password")
@@ -249,7 +185,7 @@ def credentials(config: Config) -> str:
     return found
 
 
-def _secret(key: str, path: str) -> str:
+def secret(key: str, path: str) -> str:
     """Return the content of a file that the configuration names; empty without one."""
     try:
         return Path(path).read_text(encoding="utf-8").strip() if path else ""

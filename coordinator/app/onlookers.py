@@ -20,10 +20,10 @@ from coordinator.insight.shell.namespace_meter import NamespaceMeter
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.insight.shell.unknown_topics import UnknownTopicsWatch
 from coordinator.native.engine.sets import ALL_OF
-from coordinator.native.shell.actuator import NativeActuator
 
 if TYPE_CHECKING:
     from coordinator.adapters.recorder.rows import EnforcedBy
+    from coordinator.native.shell.actuator import NativeActuator
 
 
 def record(parts: SidecarParts) -> None:

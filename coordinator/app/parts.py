@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
-from coordinator.adapters.broker.counters import MetricsCounters
-from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.zookeeper.escrow import ZooKeeperEscrow
@@ -27,15 +25,17 @@ from coordinator.app.runner import Runner
 from coordinator.config import Config
 from coordinator.core.state import CoordinatorState
 from coordinator.gate.process.handle import GateProcess
-from coordinator.native.shell.actuator import NativeActuator
+from coordinator.runtime.gc_tuning import not_collecting
 from coordinator.runtime.release import RELEASE
 from coordinator.runtime.supervision import TaskSupervisor
 
 if TYPE_CHECKING:
-    from coordinator.adapters.recorder.recorder import ParquetRecorder
+    from coordinator.native.shell.actuator import NativeActuator
 
-AnyGate = GateProcess | NativeActuator
-"""The actuators that also get the settings that only a gate has."""
+    AnyGate = GateProcess | NativeActuator
+    """The actuators that also get the settings that only a gate has."""
+
+    from coordinator.adapters.recorder.recorder import ParquetRecorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,12 @@ async def make_parts(
     )
     runner.reception.senders.topics = len(set(config.bus_topics))
     set_trust(runner, config)
-    native = await _native(config, kept, clock, runner, stack) if config.is_native else None
+    native: NativeActuator | None = None
+    if config.is_native:
+        with not_collecting():
+            from coordinator.app.native import start  # noqa: PLC0415 - 1 MB, for this path only
+
+        native = await start(config, kept, clock, runner, stack)
     return SidecarParts(
         config=config,
         clock=clock,
@@ -135,20 +140,3 @@ async def make_parts(
 def set_trust(runner: Runner, config: Config) -> None:
     """Set how old a report may be."""
     runner.reception.senders.age_max_ms = round(config.bus_message_age_max_seconds * 1000) or None
-
-
-async def _native(
-    config: Config, kept: Kept, clock: MonotonicClock, runner: Runner, stack: AsyncExitStack
-) -> NativeActuator:
-    topic = factories.native_topic(config, runner.supervisor)
-    admin = await stack.enter_async_context(factories.of_broker(HttpNativeAdmin, config))
-    counters = await stack.enter_async_context(factories.of_broker(MetricsCounters, config))
-    policies = await factories.topic_policies(config, stack)
-    native = factories.native(config, topic, admin, policies, counters, clock)
-    kept.store.watch(native.catalogue_changed)
-    kept.membership.watch_members(native.members_changed)
-    stack.push_async_callback(topic.stop)
-    await topic.start()
-    runner.sampler.further.append(native.inexact)
-    runner.spawn(native.run(runner.supervisor))
-    return native

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
@@ -29,10 +30,12 @@ from coordinator.app.runner import Runner
 from coordinator.config import Config, ConfigError
 from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.spawning import Spawned
-from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import PortError
 from coordinator.runtime.logs import LogLevel, configure_logs
 from coordinator.runtime.release import RELEASE
+
+if TYPE_CHECKING:
+    from coordinator.native.shell.actuator import NativeActuator
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,6 @@ import json
 import sys
 from typing import Annotated, Any, cast
 
-import httpx
 import typer
 from typer.core import TyperGroup
 
@@ -125,14 +124,12 @@ def root(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make the session that the command works with."""
-    # A Python caller may hand in the transport of the requests.
-    transport = context.find_object(httpx.BaseTransport)
     context.obj = GlobalOptions(
         api or _DEFAULT_API,
         token,
         as_json,
         trust(tls_ca, tls_certificate, tls_key),
-        transport,
+        context.obj,  # a Python caller may hand in the transport of the requests
         is_named=api is not None,
     )
 

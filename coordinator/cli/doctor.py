@@ -12,10 +12,11 @@ from rich.text import Text
 
 from coordinator.cli.client import NotIdentifiedHere
 from coordinator.cli.configuration import Settings, api_of, load_or_refuse
+from coordinator.cli.consoles import console
 from coordinator.cli.doctor_api import examine_api
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.findings import Finding, Level
-from coordinator.cli.output import console, print_json
+from coordinator.cli.output import print_json
 from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.config import Config
 

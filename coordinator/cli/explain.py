@@ -10,9 +10,10 @@ import typer
 from rich.table import Table
 
 from coordinator.cli.client import AdminClient
+from coordinator.cli.consoles import console, table
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
-from coordinator.cli.output import ago, console, per_second, percent, print_json, rate, span, table
+from coordinator.cli.output import ago, per_second, percent, print_json, rate, span
 from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.timestamps import age_of, clock_of, here_and_now
 from coordinator.core.answer import written

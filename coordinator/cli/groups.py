@@ -14,11 +14,12 @@ import typer
 
 from coordinator.cli import files, owners
 from coordinator.cli.client import AdminClient, NoSuchEntry
+from coordinator.cli.consoles import console, table
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.group_flags import Fields, with_flags
 from coordinator.cli.operations import Wait, outcome, wait_for
-from coordinator.cli.output import console, echo, print_json, rate, table
+from coordinator.cli.output import echo, print_json, rate
 from coordinator.cli.owners import owner_named
 from coordinator.cli.session import session_of
 from coordinator.cli.tree import tree

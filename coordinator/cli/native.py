@@ -103,6 +103,7 @@ async def _off(config: Config) -> list[str]:
     from coordinator.adapters.zookeeper.membership import ZooKeeperMembership  # noqa: PLC0415
     from coordinator.adapters.zookeeper.store import ZooKeeperStore  # noqa: PLC0415
     from coordinator.app import factories  # noqa: PLC0415
+    from coordinator.app.native import native_topic, topic_policies  # noqa: PLC0415
     from coordinator.native.shell.giving_back import GivingBack  # noqa: PLC0415
     from coordinator.ports import PortError  # noqa: PLC0415
     from coordinator.runtime.release import RELEASE  # noqa: PLC0415
@@ -111,8 +112,8 @@ async def _off(config: Config) -> list[str]:
         session = factories.session(config)
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
         admin = await stack.enter_async_context(factories.of_broker(HttpNativeAdmin, config))
-        topic = factories.native_topic(config)
-        policies = await factories.topic_policies(config, stack)
+        topic = native_topic(config)
+        policies = await topic_policies(config, stack)
         giving_back = GivingBack(admin, policies, topic, config.cluster_group)
         store.watch(giving_back.catalogue_changed)
         membership.watch_members(giving_back.members_changed)

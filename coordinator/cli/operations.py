@@ -9,9 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from coordinator.cli.client import AdminClient
+from coordinator.cli.consoles import progress_console
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.fields import DIMENSION_NAMES
-from coordinator.cli.output import lasting, percent, progress_console, span
+from coordinator.cli.output import lasting, percent, span
 from coordinator.cli.session import session_of
 from coordinator.insight.model.operations import OperationView
 

@@ -12,8 +12,9 @@ from itertools import product
 
 from rich.progress import track
 
+from coordinator.cli.consoles import console, progress_console, table
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import console, print_json, progress_console, table
+from coordinator.cli.output import print_json
 from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.policies import POLICIES

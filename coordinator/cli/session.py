@@ -1,17 +1,23 @@
-"""The global options of every command: the admin API, and the form of the output."""
+"""The global options of every command: the admin API, and the form of the output.
+
+The libraries of both are loaded by the commands that ask or draw: a sidecar is a command, too.
+"""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import httpx
 import typer
 
-from coordinator.cli.client import AdminClient
-from coordinator.cli.output import console, echo, print_json, table
+from coordinator.cli.output import echo, print_json
+
+if TYPE_CHECKING:
+    import httpx
+
+    from coordinator.cli.client import AdminClient
 
 T = TypeVar("T")
 
@@ -38,6 +44,8 @@ class GlobalOptions:
 
     def connect(self) -> AdminClient:
         """Return a client of the admin API, to be closed by the caller."""
+        from coordinator.cli.client import AdminClient  # noqa: PLC0415 - loads httpx
+
         return AdminClient(self.api, self.token, self.trust, self.transport)
 
     def tell(self, outcome: object, text: str) -> None:
@@ -60,6 +68,8 @@ class GlobalOptions:
         if self.as_json:
             print_json(rows)
             return
+        from coordinator.cli.consoles import console, table  # noqa: PLC0415 - loads rich
+
         shown = table([*columns])
         for row in rows:
             shown.add_row(*(text(row) for text in columns.values()))

@@ -14,6 +14,7 @@ from coordinator.cli.failures import WrongUse
 from coordinator.config import ConfigError, load
 from coordinator.gate.process.spawning import handed_over, spawned
 from coordinator.runtime.gc_tuning import not_collecting
+from coordinator.runtime.left_out import DRAWING, leave_out
 
 
 def sidecar(
@@ -27,6 +28,7 @@ def sidecar(
     # The gate's process loads while this one does.
     with spawned(listening=handed_over()) if loaded.has_gate else nullcontext() as gate:
         # Only this command needs the adapters, and loading them takes longer than the others run.
+        leave_out(*DRAWING, "pydantic.v1")
         with not_collecting():
             from coordinator.app.sidecar import run  # noqa: PLC0415
 

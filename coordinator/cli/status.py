@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from coordinator.cli.consoles import console, table
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
-from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
+from coordinator.cli.output import counted, percent, print_json, rate, span
 from coordinator.cli.session import session_of
 from coordinator.core.model import Dimension, LimitKey
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionView, Severity

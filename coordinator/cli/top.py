@@ -15,11 +15,12 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from coordinator.cli.client import AdminClient
+from coordinator.cli.consoles import console, table
 from coordinator.cli.explain import dimension_of, wanted
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.frames import Frame, RateHistory, fair_share, read_frame, state_of
-from coordinator.cli.output import console, per_second, print_json, rate, table
+from coordinator.cli.output import per_second, print_json, rate
 from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.status import held_by
 from coordinator.core.model import Dimension

@@ -7,7 +7,7 @@ without a glyph becomes its number: ``\x1b``, ``\u202e``, ``\ud800`` for half of
 could not even be encoded. All others, spaces of any width too, stay as they are, and a backslash is not
 doubled: the result is for readers, not for parsers.
 
-One module per output calls it: the console of the command line (coordinator.cli.output) and the
+The ways out call it: lines and consoles of the command line (coordinator.cli.output, consoles) and the
 reasons of the admin API (admin_api.errors). The log escapes as JSON does (coordinator.runtime.logs).
 """
 

@@ -16,8 +16,8 @@ from coordinator.adapters.pulsar.client.frames import (
     Frame,
     TopicState,
     encode,
-    receive,
 )
+from coordinator.adapters.pulsar.client.handle import receive
 from coordinator.adapters.pulsar.client.process import serve
 
 
@@ -130,7 +130,7 @@ async def client_of(
     """Yield the coordinator's end of a client over this library, and the client's task."""
     end, its_end = socket.socketpair()
     coordinator = await Coordinator.over(end)
-    serving = asyncio.create_task(serve(its_end, lambda _: library))
+    serving = asyncio.create_task(asyncio.to_thread(serve, its_end, lambda _: library))
     coordinator.send(ClientSettings("pulsar://b:6650", list(topics)))
     try:
         yield coordinator, serving

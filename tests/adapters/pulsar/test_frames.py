@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import struct
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from coordinator.adapters.pulsar.client import handle, process
 from coordinator.adapters.pulsar.client.frames import (
     FRAME_BYTES_MAX,
     HEAD_BYTES_MAX,
@@ -20,7 +24,6 @@ from coordinator.adapters.pulsar.client.frames import (
     SendOutcome,
     TopicState,
     encode,
-    receive,
 )
 
 FRAMES: tuple[Frame, ...] = (
@@ -39,28 +42,41 @@ def framed(head: object, payload: bytes = b"") -> bytes:
     return struct.pack("!II", len(said), len(payload)) + said + payload
 
 
-def reader_of(content: bytes) -> asyncio.StreamReader:
-    """A stream that has this content and ends."""
-    reader = asyncio.StreamReader()
+async def _by_coordinator(content: bytes) -> list[Frame]:
+    reader, found = asyncio.StreamReader(), list[Frame]()
     reader.feed_data(content)
     reader.feed_eof()
-    return reader
+    while (frame := await handle.receive(reader)) is not None:
+        found.append(frame)
+    return found
 
 
-async def test_all_kinds_of_frames_are_read_as_they_were_written() -> None:
+Read = Callable[[bytes], list[Frame]]
+
+READERS: dict[str, Read] = {
+    "coordinator": lambda content: asyncio.run(_by_coordinator(content)),
+    "process": lambda content: list(iter(partial(process.receive, io.BytesIO(content)), None)),
+}
+"""Read a stream of this content to its end, on either side."""
+
+on_both_sides = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+
+
+@on_both_sides
+def test_all_kinds_of_frames_are_read_as_they_were_written(read: Read) -> None:
     """One after the other, to the end of the stream."""
-    reader = reader_of(b"".join(map(encode, FRAMES)))
-    assert [await receive(reader) for _ in FRAMES] == list(FRAMES)
-    assert await receive(reader) is None
+    assert read(b"".join(map(encode, FRAMES))) == list(FRAMES)
 
 
-async def test_a_frame_that_is_cut_off_is_the_end_of_the_stream() -> None:
+@on_both_sides
+def test_a_frame_that_is_cut_off_is_the_end_of_the_stream(read: Read) -> None:
     """The other process has ended while it wrote."""
     whole = encode(FRAMES[1])
     for size in range(len(whole)):
-        assert await receive(reader_of(whole[:size])) is None
+        assert not read(whole[:size])
 
 
+@on_both_sides
 @pytest.mark.parametrize(
     "content",
     [
@@ -83,7 +99,7 @@ async def test_a_frame_that_is_cut_off_is_the_end_of_the_stream() -> None:
         framed(["ClientSettings", "u", [1], None, None, None, "none"]),
     ],
 )
-async def test_anything_else_is_not_understood(content: bytes) -> None:
+def test_anything_else_is_not_understood(read: Read, content: bytes) -> None:
     """Lengths that cannot be, heads that are no JSON or name no kind, fields of other types."""
     with pytest.raises(NotUnderstoodError):
-        await receive(reader_of(content))
+        read(content)

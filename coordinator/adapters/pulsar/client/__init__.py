@@ -7,7 +7,7 @@ nothing to lose: the topics are gone for the second that the next one takes to s
 that second are replaced by later ones.
 
 ``handle`` is the coordinator's side. It starts the process, tells it what to publish, hears what arrived,
-and starts it again when it has ended. ``process`` is the other side: the event loop between the socket
-and the library. ``topic`` keeps one topic connected, ``outbox`` bounds what arrives, and ``frames`` is
-how both sides write to each other.
+and starts it again when it has ended. ``process`` is the other side: the threads between the socket and
+the library, and little else that takes memory. ``topic`` keeps one topic connected, ``outbox`` bounds
+what arrives, and ``frames`` is how both sides write to each other.
 """

@@ -5,7 +5,6 @@ Standard input is a connected socket to the coordinator, which ends this process
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 import signal
@@ -14,7 +13,7 @@ import sys
 import traceback
 from typing import Final
 
-from coordinator.adapters.pulsar.client.process import serve
+from coordinator.runtime.left_out import leave_out
 
 MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
 """A message that states a greater size of its content ends this process and takes no more memory."""
@@ -27,8 +26,11 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     _bound(resource.RLIMIT_DATA, MEMORY_BYTES_MAX)
     _bound(resource.RLIMIT_CORE, 0)  # an image for each message would fill a disk
+    leave_out("google.protobuf")  # of the library: for schemas, and the bus has none
+    from coordinator.adapters.pulsar.client.process import serve  # noqa: PLC0415 - loads the library
+
     try:
-        asyncio.run(serve(socket.socket(fileno=0)))
+        serve(socket.socket(fileno=0))
     except Exception:  # noqa: BLE001 - whatever it is, it is said and ends the process
         traceback.print_exc()
         return 1

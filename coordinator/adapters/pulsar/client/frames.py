@@ -7,13 +7,15 @@ anything: what the coordinator does not understand ends the process, and nothing
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 _LENGTHS: Final = struct.Struct("!II")
+
+LENGTHS_BYTES: Final = _LENGTHS.size
+"""A frame begins with these bytes, from which `sizes` tells how many follow."""
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 """Longest frame that is read; more than a message may have (`outbox.WAITING_BYTES_MAX`)."""
@@ -124,23 +126,24 @@ def encode(frame: Frame) -> bytes:
     return _LENGTHS.pack(len(head), len(payload)) + head + payload
 
 
-async def receive(reader: asyncio.StreamReader) -> Frame | None:
-    """Wait for a frame; None is the end of the stream.
+def sizes(lengths: bytes) -> tuple[int, int]:
+    """Return the lengths of a frame's head and payload from its first `LENGTHS_BYTES`.
 
     Raises:
-        NotUnderstoodError: the bytes are no frame, or it is too long.
+        NotUnderstoodError: it is too long.
     """
-    try:
-        head_size, payload_size = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
-        if head_size > HEAD_BYTES_MAX or head_size + payload_size > FRAME_BYTES_MAX:
-            raise NotUnderstoodError(f"a frame of {head_size} and {payload_size} bytes")
-        head, payload = await reader.readexactly(head_size), await reader.readexactly(payload_size)
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return None
-    return _decode(head, payload)
+    head, payload = _LENGTHS.unpack(lengths)
+    if head > HEAD_BYTES_MAX or head + payload > FRAME_BYTES_MAX:
+        raise NotUnderstoodError(f"a frame of {head} and {payload} bytes")
+    return head, payload
 
 
-def _decode(head: bytes, payload: bytes) -> Frame:
+def decode(head: bytes, payload: bytes) -> Frame:
+    """Return a frame.
+
+    Raises:
+        NotUnderstoodError: the bytes are none.
+    """
     try:
         name, *fields = json.loads(head)
         # Fails for half a character, which no answer of the API could hold.

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from coordinator.adapters.pulsar.client.frames import (
+    LENGTHS_BYTES,
     ClientSettings,
     Frame,
     NotUnderstoodError,
@@ -28,8 +29,9 @@ from coordinator.adapters.pulsar.client.frames import (
     Received,
     SendOutcome,
     TopicState,
+    decode,
     encode,
-    receive,
+    sizes,
 )
 from coordinator.runtime import interpreter
 from coordinator.runtime.supervision import TaskSupervisor
@@ -289,6 +291,19 @@ class ClientProcess:
         if owed.done is not None:
             with self._supervisor.guard(self._name):
                 owed.done(is_taken)
+
+
+async def receive(reader: asyncio.StreamReader) -> Frame | None:
+    """Wait for a frame; None is the end of the stream.
+
+    Raises:
+        NotUnderstoodError: the bytes are no frame, or it is too long.
+    """
+    try:
+        head, payload = sizes(await reader.readexactly(LENGTHS_BYTES))
+        return decode(await reader.readexactly(head), await reader.readexactly(payload))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
 
 
 def _takes_more(writer: asyncio.StreamWriter) -> bool:

@@ -1,25 +1,30 @@
-"""The process of Pulsar's client: its event loop, between the coordinator's socket and the library.
+"""The process of Pulsar's client: between the coordinator's socket and the library.
 
-It has no supervisor and keeps nothing: whatever fails here ends it, and the coordinator starts another.
+Threads carry it, since the library's calls block: the main one reads what to publish, one writes to the
+coordinator, and one for each topic keeps it connected. An event loop would be 4 MB more beside every
+broker. It has no supervisor and keeps nothing: whatever fails here, on any thread, ends it, and the
+coordinator starts another.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from coordinator.adapters.pulsar.client import topic
 from coordinator.adapters.pulsar.client.frames import (
+    LENGTHS_BYTES,
     ClientSettings,
+    Frame,
     NotUnderstoodError,
     Publish,
     TopicState,
+    decode,
     encode,
-    receive,
+    sizes,
 )
 from coordinator.adapters.pulsar.client.outbox import Outbox
 from coordinator.adapters.pulsar.client.topic import TopicClient
@@ -28,10 +33,9 @@ STATES_EVERY_S: Final = 0.5
 """The coordinator hears the topics' states at least this often, and so that this process lives."""
 
 _FLUSH_S: Final = 1.0
-_POLL_S: Final = 0.02
 
 
-async def serve(
+def serve(
     end: socket.socket, new_client: Callable[[ClientSettings], Any] = topic.new_client
 ) -> None:
     """Be the client of the process that holds the other end, until it closes that or shuts it down.
@@ -45,47 +49,52 @@ async def serve(
     Raises:
         NotUnderstoodError: the first frame has no settings, or a later one is none.
     """
-    reader, writer = await asyncio.open_unix_connection(sock=end)
-    try:
-        settings = await receive(reader)
+    with end, end.makefile("rb") as stream:
+        settings = receive(stream)
         if isinstance(settings, ClientSettings):
-            await _serve(settings, new_client(settings), reader, writer)
+            _serve(settings, new_client(settings), end, stream)
         elif settings is not None:
             raise NotUnderstoodError("the first frame has no settings")
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
 
-async def _serve(
-    settings: ClientSettings,
-    client: Any,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-) -> None:
-    outbox, executor = Outbox(), ThreadPoolExecutor(len(settings.topics), "pulsar-topic")
+def _serve(settings: ClientSettings, client: Any, end: socket.socket, stream: BinaryIO) -> None:
+    outbox, stopped = Outbox(), threading.Event()
     topics = [
-        TopicClient(client, name, outbox, executor, settings.compression)
-        for name in settings.topics
+        TopicClient(client, name, outbox, stopped, settings.compression) for name in settings.topics
     ]
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(each.run()) for each in topics]
-        tasks.append(group.create_task(_write(outbox, topics, writer)))
-        published = await _publish(reader, topics)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FLUSH_S):
-                while outbox.answered < published * len(topics):  # noqa: ASYNC110 - by other threads
-                    await asyncio.sleep(_POLL_S)
-        for task in tasks:
-            task.cancel()
-    writer.write(outbox.take())
+    failures: list[Exception] = []
+
+    def carry(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+            failures.append(error)
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RD)  # so that no further frame is waited for
+
+    def write() -> None:
+        _write(outbox, topics, end)
+
+    works = (write, *(each.run for each in topics))
+    threads = [threading.Thread(target=carry, args=(work,), daemon=True) for work in works]
+    try:
+        for thread in threads:
+            thread.start()
+        published = _publish(stream, topics)
+        if not failures:
+            outbox.wait_for_answers(published * len(topics), _FLUSH_S)
+    finally:
+        stopped.set()
+        outbox.finish()
+    threads[0].join(_FLUSH_S)
+    if failures:
+        raise failures[0]
 
 
-async def _publish(reader: asyncio.StreamReader, topics: Sequence[TopicClient]) -> int:
+def _publish(stream: BinaryIO, topics: Sequence[TopicClient]) -> int:
     """Publish what comes, to its end; return the number of messages."""
     count = 0
-    while (message := await receive(reader)) is not None:
+    while (message := receive(stream)) is not None:
         if not isinstance(message, Publish):
             raise NotUnderstoodError(f"{type(message).__name__} where a publish is expected")
         for each in topics:
@@ -94,16 +103,32 @@ async def _publish(reader: asyncio.StreamReader, topics: Sequence[TopicClient]) 
     return count
 
 
-async def _write(
-    outbox: Outbox, topics: Sequence[TopicClient], writer: asyncio.StreamWriter
-) -> None:
-    """Write what is here, and the states of the topics with it and from time to time."""
+def receive(stream: BinaryIO) -> Frame | None:
+    """Wait for a frame; None is the end of the stream.
+
+    Raises:
+        NotUnderstoodError: the bytes are no frame, or it is too long.
+    """
+    try:
+        lengths = stream.read(LENGTHS_BYTES)
+        if len(lengths) < LENGTHS_BYTES:
+            return None
+        head_size, payload_size = sizes(lengths)
+        head, payload = stream.read(head_size), stream.read(payload_size)
+    except ConnectionError:
+        return None
+    cut_off = len(head) < head_size or len(payload) < payload_size
+    return None if cut_off else decode(head, payload)
+
+
+def _write(outbox: Outbox, topics: Sequence[TopicClient], end: socket.socket) -> None:
+    """Write what is here, and the states of the topics with it and from time to time, to the end."""
+    finishes = False
     with contextlib.suppress(ConnectionError):  # it is gone, which its end of the stream says
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STATES_EVERY_S):
-                    await outbox.filled()
-            for at, each in enumerate(topics):
-                writer.write(encode(TopicState(at, each.is_connected(), each.reason)))
-            writer.write(outbox.take())
-            await writer.drain()
+        while not finishes:
+            finishes = outbox.wait(STATES_EVERY_S)
+            states = [
+                encode(TopicState(at, each.is_connected(), each.reason))
+                for at, each in enumerate(topics)
+            ]
+            end.sendall(b"".join((*states, outbox.take())))

@@ -3,8 +3,9 @@
 Messages are useful only while they are fresh, so one is rather lost than delayed: no batching, a short
 send timeout, nothing sent while the topic is not connected.
 
-Threads. What blocks (creating, closing) runs in an executor; the library calls back on threads of its
-own, and those calls only fill the `Outbox`. Sending does not block: a full queue is an error code.
+Threads. What blocks (creating, closing) runs on a thread of the topic's own; the library calls back on
+threads of its own, and those calls only fill the `Outbox`. Sending does not block: a full queue is an
+error code.
 
 Reconnection. A producer or reader reconnects by itself once it exists, but gives up on some errors and
 backs off for up to a minute. So `TopicClient.run` creates both, looks at them, and creates them anew
@@ -13,12 +14,11 @@ after they were disconnected for `_PATIENCE_S`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Any, Final
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import pulsar
 from pulsar.exceptions import PulsarException
@@ -65,8 +65,7 @@ def new_client(settings: ClientSettings) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(NamedTuple):
     """A producer and a reader of the same topic."""
 
     producer: Any
@@ -89,7 +88,7 @@ class TopicClient:
         client: the library's client.
         topic: the topic's full name.
         outbox: takes what arrives, and the answers to publishes.
-        executor: for the calls that block.
+        stopped: set when all is to end.
         compression: of payloads, as the settings name it.
 
     Attributes:
@@ -97,12 +96,17 @@ class TopicClient:
     """
 
     def __init__(
-        self, client: Any, topic: str, outbox: Outbox, executor: Executor, compression: str
+        self,
+        client: Any,
+        topic: str,
+        outbox: Outbox,
+        stopped: threading.Event,
+        compression: str,
     ) -> None:
         self._client = client
         self._topic = topic
         self._outbox = outbox
-        self._executor = executor
+        self._stopped = stopped
         self._compression = _COMPRESSIONS[compression]
         #: None until both exist, and while they are created anew.
         self._pair: _Pair | None = None
@@ -127,35 +131,30 @@ class TopicClient:
         except PulsarException:
             sent(pulsar.Result.UnknownError, None)
 
-    async def run(self) -> None:
-        """Keep the topic connected until cancelled."""
+    def run(self) -> None:
+        """Keep the topic connected until all is stopped; blocks."""
         delay_s = _FIRST_RETRY_S
-        while True:
+        while not self._stopped.is_set():
             try:
-                pair = await self._in_executor(self._open)
+                pair = self._open()
             except PulsarException as error:
                 self.reason = f"{type(error).__name__}: {error}"
-                await asyncio.sleep(delay_s)
+                self._stopped.wait(delay_s)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
                 continue
             delay_s = _FIRST_RETRY_S
             self.reason, self._pair = "", pair
-            try:
-                await self._until_lost(pair)
-            finally:
-                self._pair = None
-            await self._in_executor(pair.close)
+            self._until_lost(pair)
+            self._pair = None
+            pair.close()
 
-    async def _in_executor(self, function: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function)
-
-    async def _until_lost(self, pair: _Pair) -> None:
-        clock = asyncio.get_running_loop().time
-        seen_s = clock()
-        while clock() - seen_s < _PATIENCE_S:
-            await asyncio.sleep(_LOOK_EVERY_S)
+    def _until_lost(self, pair: _Pair) -> None:
+        seen_s = time.monotonic()
+        while time.monotonic() - seen_s < _PATIENCE_S:
+            if self._stopped.wait(_LOOK_EVERY_S):
+                return
             if pair.is_connected():
-                seen_s = clock()
+                seen_s = time.monotonic()
 
     def _open(self) -> _Pair:
         """Create producer and reader; blocks for up to the client's operation timeout each."""
