@@ -180,6 +180,7 @@ def backlogs(
         BacklogGuard(config.backlog_enforcement, evictions),
         source,
         gate,
+        clock=clock,
         wall_ms=wall_ms,
         interval_s=config.backlog_enforcement_seconds,
     )
