@@ -92,6 +92,10 @@ class MemoryNativeAdmin:
         """See `NativeAdmin`."""
         return self.records.get(group)
 
+    async def record_names(self) -> Sequence[str]:
+        """See `NativeAdmin`."""
+        return sorted(self.records)
+
     async def set_record(self, group: str, record: Record) -> None:
         """See `NativeAdmin`."""
         self.records[group] = record

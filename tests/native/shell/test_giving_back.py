@@ -72,6 +72,27 @@ async def test_records_go_back_to_the_limits_and_namespaces_to_their_narrowest_g
     assert f"{BOTH} removed" in done
 
 
+@pytest.mark.parametrize("now", [Attachments(), Attachments({}, {"t/n": "new", "t/free": "all"})])
+async def test_groups_of_attachments_that_changed_while_no_sidecar_ran_are_gone_too(
+    now: Attachments,
+) -> None:
+    """A namespace leaves them for its group of now, if Pulsar has that; else for none."""
+    world, other = World(), name_of(("old", "all"))
+    world.admin.records[other] = Record(9, 9)
+    world.admin.groups["t/free"] = other
+    groups = {name: ResourceGroup(name, Rates()) for name in ("g", "all", "new")}
+    world.back.catalogue_changed(
+        Catalogue({name: Versioned(group, 1) for name, group in groups.items()}, now)
+    )
+    world.back.members_changed(())
+    done = await world.back.run()
+
+    assert world.admin.records.keys() == {"g", "all", "theirs"}
+    free = now.namespaces.get("t/free", "")
+    assert world.admin.groups == {"t/n": "", "t/free": free, "u/theirs": "theirs"}
+    assert {"t/n detached", f"{BOTH} removed", f"{other} removed"} <= set(done)
+
+
 async def test_a_group_that_is_named_as_if_it_stood_for_others_keeps_its_record() -> None:
     """The namespaces in it are steered by another one, and go back to it."""
     world, odd = World(), "all-of=g=all"
