@@ -14,7 +14,7 @@ from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
 from coordinator.native.engine.outside import EntryTopic, NativeAdmin, TopicPolicies
 from coordinator.native.engine.rate_policy import LEAST, NO_RATE
-from coordinator.native.engine.sets import ALL_OF, sets_of
+from coordinator.native.engine.sets import ALL_OF, is_settable, sets_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell.kept_rates import (
     give_back,
@@ -123,13 +123,14 @@ class GivingBack:
 
     async def _namespaces(self) -> list[str]:
         tenants = await self._admin.tenants()
-        return [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
+        existing = [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
+        return [*filter(is_settable, existing)]
 
     async def _group_of(self, namespace: str) -> str | None:
         try:
             return await self._admin.group_of(namespace)
         except (NotFound, ValueError):
-            return None  # no sidecar can ask for such a name, nor attach it
+            return None  # no sidecar can ask for such a name, nor attach it; _set_rates_of tells it
 
     async def _set_records(self) -> list[str]:
         done = []
@@ -158,9 +159,12 @@ class GivingBack:
         for give in self._givings(namespace):
             try:
                 given += await give()
-            except (NotFound, ValueError):
-                break  # deleted meanwhile, or of a name that no sidecar can ask for
-            except PortError as error:
+            except NotFound:
+                break  # deleted meanwhile
+            except (
+                PortError,
+                ValueError,
+            ) as error:  # the second one of a name that nothing can have
                 reason = reason or f"{namespace}: {error}"
         if reason:
             self.failed.append(reason)
