@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from admin_api.backend import Backlogs
-from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
 from coordinator.adapters.broker.rate_policies import HttpRatePolicies
@@ -28,6 +27,7 @@ from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import BacklogGuard
 from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
@@ -163,7 +163,11 @@ def reconciler(
 
 
 def backlogs(
-    config: Config, source: HttpBacklogSource, gate: BlockingGate, clock: Clock
+    config: Config,
+    source: BacklogSource,
+    gate: BlockingGate,
+    clock: Clock,
+    supervisor: TaskSupervisor,
 ) -> Backlogs:
     """Return the backlog monitor, with the enforcement of exceeded quotas where it is configured."""
     evictions = EvictionCounts()
@@ -174,6 +178,7 @@ def backlogs(
         wall_ms=wall_ms,
         interval_s=config.backlog_check_seconds,
         evictions=evictions,
+        guard=partial(supervisor.guard, "backlog listeners"),
     )
     enforcement = BacklogEnforcement(
         watch,
