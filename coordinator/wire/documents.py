@@ -342,16 +342,20 @@ class MemberDocument(NamedTuple):
     Args:
         api_address: the address of its admin API.
         report_key: the key that verifies its reports; without one, none is believed.
+        host: the name of its machine; empty if it is not told.
     """
 
     api_address: str
     report_key: bytes = b""
+    host: str = ""
 
 
-def encode_member(api_address: str, version: str, report_key: bytes = b"") -> bytes:
-    """Encode a registered sidecar: see `MemberDocument`, and its release."""
-    fields = {"apiAddress": api_address, "version": version}
-    return encode_fields(fields | ({"reportKey": report_key.hex()} if report_key else {}))
+def encode_member(member: MemberDocument, version: str) -> bytes:
+    """Encode a registered sidecar, and its release."""
+    fields = {"apiAddress": member.api_address, "version": version}
+    key = {"reportKey": member.report_key.hex()} if member.report_key else {}
+    host = {"host": member.host} if member.host else {}
+    return encode_fields(fields | key | host)
 
 
 def decode_member(data: bytes) -> MemberDocument:
@@ -364,7 +368,8 @@ def decode_member(data: bytes) -> MemberDocument:
     key = fields.get("reportKey", "")
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise DocumentError(f"reportKey must be a public key in hexadecimal, found {key!r:.80}")
-    return MemberDocument(text_of(fields, "apiAddress"), bytes.fromhex(key))
+    host = text_of({"host": "", **fields}, "host")
+    return MemberDocument(text_of(fields, "apiAddress"), bytes.fromhex(key), host)
 
 
 def encode_fields(fields: Mapping[str, Any], schema: int = SCHEMA) -> bytes:
