@@ -44,7 +44,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.owners import validate_tenants
 from coordinator.core.rates import rate_of
-from coordinator.core.topics import SEGMENT, TopicName
+from coordinator.core.topics import NODE_NAME, SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
 
@@ -62,7 +62,6 @@ MAX_RATE = 2**63 - 1
 
 _LOCAL_NAME_MAX = 255
 _KEY = re.compile(r"([0-9a-f]{64})?")
-_NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
 
 
 class DocumentError(ValueError):
@@ -78,7 +77,7 @@ def validate_name(name: str) -> str:
     Raises:
         ValueError: the name breaks the pattern.
     """
-    if _NAME.fullmatch(name) is None or name in {".", ".."}:
+    if NODE_NAME.fullmatch(name) is None or name in {".", ".."}:
         raise ValueError(f"{name!r} is not a name: use 1 to 255 of A-Z a-z 0-9 _ . : = -")
     return name
 
