@@ -6,7 +6,7 @@ takes 50 MB.
 
 It serves from when a client's first words to the gate are answered. Memory and processor time are those
 of all its processes: the coordinator, the gate, and the client of the bus. The libraries' files that
-several have mapped count once, as the coordinator's.
+several have mapped count once.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class _Seen:
     Args:
         serving_s: from its start until the gate had answered a client; the median of the starts.
         megabytes: of all its processes.
-        gate_megabytes: the part of the gate's process.
-        client_megabytes: the part of the process of the bus's client.
+        gate_megabytes: the part that only the gate's process has, without files.
+        client_megabytes: the same of the process of the bus's client.
         percent: of a core, of both.
     """
 
@@ -114,10 +114,9 @@ def _observe(cluster: Cluster, settings: Mapping[str, object]) -> _Seen:
             time.sleep(WATCHED_S)
             share = (_processor_s(pids) - used_s) / (time.monotonic() - began_s)
             gate_bytes, client_bytes = processes.own_bytes(gate), processes.own_bytes(bus_client)
-            resident = processes.resident_bytes(coordinator)
             return _Seen(
                 serving_s=statistics.median(starts),
-                megabytes=(resident + gate_bytes + client_bytes) / _MEGABYTE,
+                megabytes=processes.together_bytes(pids) / _MEGABYTE,
                 gate_megabytes=gate_bytes / _MEGABYTE,
                 client_megabytes=client_bytes / _MEGABYTE,
                 percent=100 * share,

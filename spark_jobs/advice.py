@@ -222,7 +222,7 @@ def _grid(
     around: int, in_force: int | None, least: Sequence[float], most: Sequence[float]
 ) -> tuple[GridPoint, ...]:
     limits = {max(1, round(part * around)) for part in GRID}
-    if in_force:
+    if in_force is not None:
         limits.add(in_force)
     return tuple(
         GridPoint(limit, _above(least, limit), _above(most, limit)) for limit in sorted(limits)

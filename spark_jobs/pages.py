@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from spark_jobs.refusals import RefusedInput
+from spark_jobs.refusals import INSTALL, RefusedInput
 
 
 def refuse_without(*libraries: str) -> None:
@@ -17,10 +17,7 @@ def refuse_without(*libraries: str) -> None:
     """
     lacking = [name for name in libraries if find_spec(name) is None]
     if lacking:
-        raise RefusedInput(
-            f"this Python lacks {' and '.join(lacking)} for pages: pip install '.[spark]' in the "
-            "repository of pulsar-quota, or 'pulsar-quota[spark]' where it is installed"
-        )
+        raise RefusedInput(f"this Python lacks {' and '.join(lacking)} for pages: {INSTALL}")
 
 
 def rendered(name: str, filters: Mapping[str, Callable[..., str]], **shown: Any) -> str:

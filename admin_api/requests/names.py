@@ -20,9 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin_api.errors import ApiError, reason_response
 from admin_api.requests.refusals import RefusalCounts
-from coordinator.core.topics import TopicName, names_scalable
+from coordinator.core.topics import NODE_NAME, TopicName, names_scalable
 
-_NAME = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _HOW_TO_NAME = "use 1 to 255 letters, digits and -=:._, and not dots alone"
 _KEPT = re.compile(r"%(2[fF]|0[aA]|25)")
 _SHOWN_LETTERS = 80
@@ -78,7 +77,7 @@ def decoded(name: str) -> str:
 
 def is_name(name: str) -> bool:
     """Return whether this is a valid name of a group, tenant or namespace."""
-    return bool(_NAME.fullmatch(name) and name.strip("."))
+    return bool(NODE_NAME.fullmatch(name) and name.strip("."))
 
 
 def checked(name: str, status: int, subject: str) -> str:

@@ -164,7 +164,10 @@ def _backend() -> AdminBackend:
     """Return a backend for an API and its metrics; nothing of it is started."""
     sidecar = memory_sidecar(LogLevel("info"), delayed_group="late")
     source = MemoryBacklogSource()
-    watch = BacklogWatch(source, BacklogMonitor(), clock=MonotonicClock(), wall_ms=lambda: 0)
+    clock = MonotonicClock()
+    watch = BacklogWatch(source, BacklogMonitor(), clock=clock, wall_ms=lambda: 0)
     guard = BacklogGuard({})
-    enforcement = BacklogEnforcement(watch, guard, source, sidecar.gate, wall_ms=lambda: 0)
+    enforcement = BacklogEnforcement(
+        watch, guard, source, sidecar.gate, clock=clock, wall_ms=lambda: 0
+    )
     return replace(sidecar.backend, backlogs=Backlogs(watch, enforcement))

@@ -86,6 +86,8 @@ class InstructionExecutor:
         self._reception = reception
         self._supervisor = supervisor
         self._api_address = api_address
+        #: Why it could not join; empty once it has.
+        self._not_joined = ""
         self._drain_timeout_s = drain_timeout_s
         self._post = post
         self._spawn = spawn
@@ -166,9 +168,12 @@ class InstructionExecutor:
             incarnation = await self._membership.join(
                 self._state.settings.broker, self._api_address, self._reception.public_key
             )
-        except PortError as error:
-            log.warning("cannot join the membership yet", reason=str(error))
+        except PortError as error:  # the core asks again each round
+            if str(error) != self._not_joined:
+                log.warning("cannot join the membership yet", reason=str(error))
+            self._not_joined = str(error)
             return
+        self._not_joined = ""
         log.info("joined", incarnation=incarnation)
         self._post(MembershipJoined(incarnation))
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from admin_api.backend import Backlogs
-from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
@@ -22,6 +22,7 @@ from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import BacklogGuard
 from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
 from coordinator.config import Config, ConfigError
@@ -99,7 +100,11 @@ def reconciler(
 
 
 def backlogs(
-    config: Config, source: HttpBacklogSource, gate: BlockingGate, clock: Clock
+    config: Config,
+    source: BacklogSource,
+    gate: BlockingGate,
+    clock: Clock,
+    supervisor: TaskSupervisor,
 ) -> Backlogs:
     """Return the backlog monitor, with the enforcement of exceeded quotas where it is configured."""
     evictions = EvictionCounts()
@@ -110,12 +115,14 @@ def backlogs(
         wall_ms=wall_ms,
         interval_s=config.backlog_check_seconds,
         evictions=evictions,
+        guard=partial(supervisor.guard, "backlog listeners"),
     )
     enforcement = BacklogEnforcement(
         watch,
         BacklogGuard(config.backlog_enforcement, evictions),
         source,
         gate,
+        clock=clock,
         wall_ms=wall_ms,
         interval_s=config.backlog_enforcement_seconds,
     )

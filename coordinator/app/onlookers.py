@@ -76,7 +76,9 @@ async def backlogs(parts: SidecarParts, stack: AsyncExitStack) -> Backlogs | Non
     if not parts.config.backlog_check_seconds:
         return None
     source = await stack.enter_async_context(factories.of_broker(HttpBacklogSource, parts.config))
-    return factories.backlogs(parts.config, source, parts.gate, parts.clock)
+    return factories.backlogs(
+        parts.config, source, parts.gate, parts.clock, parts.runner.supervisor
+    )
 
 
 def look_at_backlogs(parts: SidecarParts, backlogs: Backlogs | None) -> None:

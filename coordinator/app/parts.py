@@ -6,6 +6,7 @@ line may be due as soon as the catalogue is known.
 
 from __future__ import annotations
 
+import socket
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -58,7 +59,7 @@ class Kept:
             ZooKeeperStore(session),
             ZooKeeperEscrow(session),
             ZooKeeperTopicLimits(session),
-            ZooKeeperMembership(session, version=RELEASE),
+            ZooKeeperMembership(session, version=RELEASE, host=socket.gethostname()),
             ZooKeeperRegistrations(session, config.zookeeper_brokers_path),
         )
 

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -20,6 +21,7 @@ import httpx
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import FieldValue
 from coordinator.cli.owners import path_of
+from coordinator.cli.whole_answers import AnswerTooLarge, WholeAnswers, in_words
 from coordinator.core.answer import read
 from coordinator.insight.model.definitions import Definition
 from coordinator.insight.model.views import HealthView
@@ -27,10 +29,14 @@ from coordinator.runtime.client_tls import machine_trust
 
 T = TypeVar("T")
 
-_TIMEOUT_S = 10.0
+_WITHIN_S = 10.0
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _WRONG_USE = frozenset({400, 413})
 _HOW_TO_REACH = "Is the sidecar running there? Name another one with --api or PULSAR_QUOTA_API."
+
+_WHAT_TO_NAME = (
+    "Name a sidecar's address, host:port of admin_listen, with --api or PULSAR_QUOTA_API."
+)
 
 _NO_URL = (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError)
 """The last one is of the resolver: a host that cannot be a name, such as a..b."""
@@ -86,13 +92,17 @@ class AdminClient:
         self._is_sidecar = False  # as far as is known
         headers = bearer("--token or PULSAR_QUOTA_TOKEN", token)
         try:
-            self._http = httpx.Client(
-                base_url=self.url,
-                headers=headers,
-                timeout=_TIMEOUT_S,
-                verify=machine_trust(self.url) if trust is None else trust,
-                transport=transport,
-                trust_env=False,  # by the way that the sidecars take: round any proxy
+            self._http = WholeAnswers(
+                partial(
+                    httpx.Client,
+                    base_url=self.url,
+                    headers=headers,
+                    timeout=_WITHIN_S,
+                    verify=machine_trust(self.url) if trust is None else trust,
+                    transport=transport,
+                    trust_env=False,  # by the way that the sidecars take: round any proxy
+                ),
+                _WITHIN_S,
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
             raise WrongUse(f"--api {url} cannot be used: {error}") from error
@@ -244,16 +254,19 @@ class AdminClient:
             CommandFailed: the API refused it or cannot be reached; `NoSuchEntry`, `WrongUse` among them.
         """
         try:
-            response = self._http.request(method, path, json=body, params=query, headers=headers)
+            response = self._http.request(method, path, body=body, query=query, headers=headers)
+        except AnswerTooLarge as error:
+            raise CommandFailed(f"{self.url} gave {error}. {_WHAT_TO_NAME}") from error
         except httpx.TimeoutException as error:
-            reason = f"{self.url} did not answer within {_TIMEOUT_S:g} s. {_HOW_TO_REACH}"
+            reason = f"{self.url} gave no whole answer within {_WITHIN_S:g} s. {_HOW_TO_REACH}"
             raise CommandFailed(reason) from error
         except _NO_URL as error:
             raise WrongUse(
                 f"--api {self.url} is no URL: write it like http://127.0.0.1:8087"
             ) from error
         except httpx.HTTPError as error:
-            raise CommandFailed(f"Cannot reach {self.url} ({error}). {_HOW_TO_REACH}") from error
+            reason = f"Cannot reach {self.url} ({in_words(error)}). {_HOW_TO_REACH}"
+            raise CommandFailed(reason) from error
         if response.is_success:
             return response
         raise self._failure(response)
@@ -275,8 +288,7 @@ class AdminClient:
 
     def _stranger(self) -> CommandFailed:
         return CommandFailed(
-            f"What answers at {self.url} is not the admin API of a sidecar. "
-            "Name its address, host:port of admin_listen, with --api or PULSAR_QUOTA_API."
+            f"What answers at {self.url} is not the admin API of a sidecar. {_WHAT_TO_NAME}"
         )
 
 

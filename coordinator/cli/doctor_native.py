@@ -12,6 +12,7 @@ import ssl
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from coordinator.cli.client import bearer
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted
+from coordinator.cli.whole_answers import WholeAnswers, in_words
 from coordinator.native.engine.conditions import SLOW_INTERVAL_S, TRANSPORT
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.runtime.client_tls import machine_trust
@@ -30,7 +32,7 @@ from coordinator.runtime.client_tls import machine_trust
 BROKERS_MAX: Final = 1_000
 """A cluster has fewer; a server that lists more is no broker."""
 
-_TIMEOUT_S = 5.0
+_WITHIN_S = 5.0
 _ADMIN = "/admin/v2"
 LINES: Final = (
     f"resourceUsageTransportClassName={TRANSPORT}",
@@ -79,12 +81,16 @@ class AskedBrokers:
     ) -> None:
         self._scheme = _scheme_of(url)
         self._url = url.rstrip("/")
-        self._client = httpx.Client(
-            headers=bearer("--broker-token-file", token),
-            timeout=_TIMEOUT_S,
-            verify=trust or machine_trust(url),
-            transport=transport,
-            trust_env=False,
+        self._client = WholeAnswers(
+            partial(
+                httpx.Client,
+                headers=bearer("--broker-token-file", token),
+                timeout=_WITHIN_S,
+                verify=trust or machine_trust(url),
+                transport=transport,
+                trust_env=False,
+            ),
+            _WITHIN_S,
         )
 
     def __enter__(self) -> Self:
@@ -135,9 +141,9 @@ class AskedBrokers:
     def _get(self, url: str, path: str) -> Any:
         asked = f"GET {url}{_ADMIN}{path}"
         try:
-            answer = self._client.get(f"{url}{_ADMIN}{path}")
+            answer = self._client.request("GET", f"{url}{_ADMIN}{path}")
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise BrokerRefused(f"{asked}: {error}") from error
+            raise BrokerRefused(f"{asked}: {in_words(error)}") from error
         if not answer.is_success:
             raise BrokerRefused(f"{asked} answered {answer.status_code}: {answer.text:.200}")
         try:

@@ -11,6 +11,7 @@ import logging
 import resource
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,6 +20,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
+from coordinator.cli.whole_answers import WholeAnswers, in_words
 from coordinator.runtime.client_tls import machine_trust
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
@@ -96,13 +98,14 @@ class Probes:
 
     def get_status(self, url: str) -> int | str:
         """Return the HTTP status of a GET, or the reason why there is none."""
+        open_client = partial(
+            httpx.Client, timeout=self._timeout_s, verify=machine_trust(url), trust_env=False
+        )
         try:
-            answer = httpx.get(
-                url, timeout=self._timeout_s, verify=machine_trust(url), trust_env=False
-            )
+            with WholeAnswers(open_client, self._timeout_s) as http:
+                return http.request("GET", url).status_code
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return str(error)
-        return answer.status_code
+            return in_words(error)
 
 
 def _why(error: OSError) -> str:

@@ -6,6 +6,7 @@ over as such), and names that cannot be a node's name (left out). A note tells o
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -15,11 +16,12 @@ from coordinator.cli.client import bearer
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.manifest import Declared
+from coordinator.cli.whole_answers import WholeAnswers, in_words
 from coordinator.core.answer import UNLIMITED
 from coordinator.runtime.client_tls import machine_trust
 from coordinator.wire.documents import validate_name
 
-_TIMEOUT_S = 30.0
+_WITHIN_S = 30.0
 
 
 def read_pulsar(
@@ -35,15 +37,17 @@ def read_pulsar(
         raise WrongUse(f"--from {url}: write it like http://127.0.0.1:8080")
     headers = bearer("--source-token or PULSAR_TOKEN", token)
     try:
-        with httpx.Client(
+        open_client = partial(
+            httpx.Client,
             base_url=f"{url.rstrip('/')}/admin/v2",
             headers=headers,
-            timeout=_TIMEOUT_S,
+            timeout=_WITHIN_S,
             verify=machine_trust(url),
             transport=transport,
             follow_redirects=True,
             trust_env=False,
-        ) as http:
+        )
+        with WholeAnswers(open_client, _WITHIN_S) as http:
             return _Reader(http).read()
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
         raise WrongUse(f"--from {url} cannot be used: {error}") from error
@@ -53,13 +57,13 @@ def read_pulsar(
             f"Pulsar answered {answer.status_code} to GET {answer.url.path}: {answer.text:.200}"
         ) from error
     except (httpx.HTTPError, ValueError) as error:
-        raise CommandFailed(f"Cannot read Pulsar's groups at {url}: {error}") from error
+        raise CommandFailed(f"Cannot read Pulsar's groups at {url}: {in_words(error)}") from error
 
 
 class _Reader:
     """Reads what a broker has; an answer of another form than Pulsar's raises ValueError."""
 
-    def __init__(self, http: httpx.Client) -> None:
+    def __init__(self, http: WholeAnswers) -> None:
         self._http = http
         self._notes: list[str] = []
 
@@ -106,7 +110,7 @@ class _Reader:
         return [name for tenant in tenants for name in self._names(f"/namespaces/{tenant}")]
 
     def _group_of(self, namespace: str) -> str:
-        answer = self._http.get(f"/namespaces/{namespace}/resourcegroup")
+        answer = self._http.request("GET", f"/namespaces/{namespace}/resourcegroup")
         answer.raise_for_status()
         return answer.text.strip().strip('"')
 
@@ -117,7 +121,7 @@ class _Reader:
         return found
 
     def _get(self, path: str) -> Any:
-        answer = self._http.get(path)
+        answer = self._http.request("GET", path)
         answer.raise_for_status()
         try:
             return answer.json()

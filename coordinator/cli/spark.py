@@ -39,20 +39,18 @@ def _spark_job(out: str | None) -> Iterator[None]:
         WrongUse: the input or the request cannot be used.
         CommandFailed: Spark is not installed, or the output cannot be written.
     """
+    from spark_jobs.refusals import INSTALL, RefusedInput  # noqa: PLC0415
+
     # Without a handler at the root, Spark's client prints a traceback of each Ctrl-C.
     silent = logging.NullHandler()
     logging.getLogger().addHandler(silent)
     try:
-        from spark_jobs.refusals import RefusedInput  # noqa: PLC0415
-
-        try:
-            yield
-        except RefusedInput as error:
-            raise WrongUse(str(error)) from error
+        yield
+    except RefusedInput as error:
+        raise WrongUse(str(error)) from error
     except ModuleNotFoundError as error:
         raise CommandFailed(
-            f"Spark is not installed ({error.name} is missing): pip install '.[spark]' in the repository "
-            "of pulsar-quota, or 'pulsar-quota[spark]' where it is installed"
+            f"Spark is not installed ({error.name} is missing): {INSTALL}"
         ) from error
     except OSError as error:
         told = str(error) if out is None else f"{out}: cannot be written: {error}"

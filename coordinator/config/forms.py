@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Final, NamedTuple
 
 from coordinator.core.addresses import host_and_port
+from coordinator.core.topics import NAME_LETTER
 
 _LABEL: Final = r"\w([-\w]{0,61}\w)?"
 _ADDRESS: Final = re.compile(
@@ -17,7 +18,7 @@ _ADDRESS: Final = re.compile(
 )
 _PORT_MAX: Final = 65_535
 _NON_PERSISTENT: Final = "non-persistent://"
-_TOPIC: Final = re.compile(r"non-persistent://[-=:.\w]+/[-=:.\w]+/[^/\s]+", re.ASCII)
+_TOPIC: Final = re.compile(rf"non-persistent://{NAME_LETTER}+/{NAME_LETTER}+/[^/\s]+", re.ASCII)
 _WRITE_ADDRESS: Final = "write host:port, for example 127.0.0.1:6650 or [fd00::7]:6650"
 
 
@@ -201,6 +202,8 @@ ListenerOrNone = Annotated[
     str,
     like(r"[-.\w]{0,128}", "use letters, digits and . _ -, as in the broker's advertisedListeners"),
 ]
-GroupOrNone = Annotated[str, like(r"[-=:.\w]{0,255}", "use letters, digits and -=:._")]
-Namespace = Annotated[str, like(r"[-=:.\w]+(/[-=:.\w]+){1,2}", "write tenant/namespace")]
+GroupOrNone = Annotated[str, like(rf"{NAME_LETTER}{{0,255}}", "use letters, digits and -=:._")]
+Namespace = Annotated[
+    str, like(rf"{NAME_LETTER}+(/{NAME_LETTER}+){{1,2}}", "write tenant/namespace")
+]
 Role = Annotated[str, ValueForm(bool, "a role must not be empty")]

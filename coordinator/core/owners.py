@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from coordinator.core.model import Attachments
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import NODE_NAME, TopicName
 
 ANONYMOUS: Final = "anonymous"
 """The role of a client that has proved none."""
@@ -37,7 +37,6 @@ NAME_SIZE_MAX: Final = 255
 ALLOWED_TENANTS_MAX: Final = 1_000
 """The most tenants whose admins may attach to one group."""
 
-_NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _ONCE: Final = re.compile(rb"[A-Za-z0-9_.:-]")
 
 
@@ -53,7 +52,7 @@ def validate_tenants(names: object) -> tuple[str, ...]:
         raise ValueError(f"names {len(names):,} tenants; at most {ALLOWED_TENANTS_MAX:,} may stand")
     known: set[str] = set()
     for name in names:
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or not name.strip("."):
+        if not isinstance(name, str) or not NODE_NAME.fullmatch(name) or not name.strip("."):
             raise ValueError(f"{name!r:.40} names no tenant: use letters, digits and -=:._")
         if name in known:
             raise ValueError(f"{name} stands twice; name it once")
@@ -229,7 +228,7 @@ def cluster_owner(name: str) -> TrafficOwner:
     Raises:
         ValueError: no cluster can have this name.
     """
-    if _NAME.fullmatch(name) is None:
+    if NODE_NAME.fullmatch(name) is None:
         raise ValueError(f"cluster {name[:80]!r}: use 1 to 255 of A-Z a-z 0-9 _ . : = -")
     _check_shown("cluster", name)
     return TrafficOwner(OwnerKind.CLUSTER, name)

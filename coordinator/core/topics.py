@@ -43,8 +43,14 @@ _HASHES: Final = 1 << 16
 
 _SEGMENT_ID_MAX: Final = (1 << 63) - 1
 
-NAMED_ENTITY: Final = re.compile(r"[-=:.\w]+", re.ASCII)
-"""The letters of tenants, clusters and namespaces: NamedEntity of pulsar-common."""
+NAME_LETTER: Final = r"[-=:.\w]"
+"""A letter of a tenant, cluster or namespace, as a pattern of ASCII: NamedEntity of pulsar-common."""
+
+NAMED_ENTITY: Final = re.compile(rf"{NAME_LETTER}+", re.ASCII)
+"""The name of a tenant, cluster or namespace."""
+
+NODE_NAME: Final = re.compile(rf"{NAME_LETTER}{{1,255}}", re.ASCII)
+"""The name of a group, or of what can be attached to one: the store has a node for each."""
 
 _PARTITION_MAX: Final = 0x7FFFFFFF
 

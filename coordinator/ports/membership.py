@@ -37,10 +37,11 @@ class Membership(Protocol):
 
         The others see the address of its admin API, and the key to check its reports with.
 
-        Joining again replaces the registration of this broker's earlier incarnation. A registration
+        Joining again replaces the registration of this sidecar's earlier incarnation. A registration
         that the session lost is not renewed by itself: the core asks again.
 
         Raises:
+            AlreadyExists: another sidecar of this broker is registered; the message names its address.
             StoreUnreachable: the store did not answer.
         """
 

@@ -44,7 +44,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.owners import validate_tenants
 from coordinator.core.rates import rate_of
-from coordinator.core.topics import SEGMENT, TopicName
+from coordinator.core.topics import NODE_NAME, SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.transfer.tree_rules import GUARANTEE_FIELDS, MAX_WEIGHT
 
@@ -63,7 +63,6 @@ MAX_RATE = 2**63 - 1
 _LOCAL_NAME_MAX = 255
 _ESCAPE = "\\u"
 _KEY = re.compile(r"([0-9a-f]{64})?")
-_NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
 
 
 class DocumentError(ValueError):
@@ -79,7 +78,7 @@ def validate_name(name: str) -> str:
     Raises:
         ValueError: the name breaks the pattern.
     """
-    if _NAME.fullmatch(name) is None or name in {".", ".."}:
+    if NODE_NAME.fullmatch(name) is None or name in {".", ".."}:
         raise ValueError(f"{name!r} is not a name: use 1 to 255 of A-Z a-z 0-9 _ . : = -")
     return name
 
@@ -343,16 +342,20 @@ class MemberDocument(NamedTuple):
     Args:
         api_address: the address of its admin API.
         report_key: the key that verifies its reports; without one, none is believed.
+        host: the name of its machine; empty if it is not told.
     """
 
     api_address: str
     report_key: bytes = b""
+    host: str = ""
 
 
-def encode_member(api_address: str, version: str, report_key: bytes = b"") -> bytes:
-    """Encode a registered sidecar: see `MemberDocument`, and its release."""
-    fields = {"apiAddress": api_address, "version": version}
-    return encode_fields(fields | ({"reportKey": report_key.hex()} if report_key else {}))
+def encode_member(member: MemberDocument, version: str) -> bytes:
+    """Encode a registered sidecar, and its release."""
+    fields = {"apiAddress": member.api_address, "version": version}
+    key = {"reportKey": member.report_key.hex()} if member.report_key else {}
+    host = {"host": member.host} if member.host else {}
+    return encode_fields(fields | key | host)
 
 
 def decode_member(data: bytes) -> MemberDocument:
@@ -365,7 +368,8 @@ def decode_member(data: bytes) -> MemberDocument:
     key = fields.get("reportKey", "")
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise DocumentError(f"reportKey must be a public key in hexadecimal, found {key!r:.80}")
-    return MemberDocument(text_of(fields, "apiAddress"), bytes.fromhex(key))
+    host = text_of({"host": "", **fields}, "host")
+    return MemberDocument(text_of(fields, "apiAddress"), bytes.fromhex(key), host)
 
 
 def encode_fields(fields: Mapping[str, Any], schema: int = SCHEMA) -> bytes:

@@ -13,7 +13,8 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +197,34 @@ def memory_bytes(pid: int) -> int:
 def own_bytes(pid: int) -> int:
     """Memory of a process that is no file's, so that no other has it; raises OSError if there is none."""
     return _summed_bytes(pid, "Anonymous")
+
+
+def together_bytes(pids: Iterable[int]) -> int:
+    """Memory of these processes; raises OSError if there is none of one.
+
+    A file that several have mapped counts once, by the process that has most of it in memory.
+    """
+    of_none, of_files = 0, dict[str, int]()
+    for pid in pids:
+        mapped = Counter[str]()
+        for path, resident, anonymous in _mappings(pid):
+            of_none += anonymous
+            mapped[path] += resident - anonymous
+        of_files |= {path: max(size, of_files.get(path, 0)) for path, size in mapped.items()}
+    return of_none + sum(of_files.values())
+
+
+def _mappings(pid: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the path of each mapping, what is in memory of it, and what of that is no file's."""
+    path, resident = "", 0
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, *values = line.split(maxsplit=5)
+        if name == "Rss:":
+            resident = int(values[0]) * 1024
+        elif name == "Anonymous:":
+            yield path, resident, int(values[0]) * 1024
+        elif not name.endswith(":"):
+            path = values[4] if len(values) > 4 else ""
 
 
 def _summed_bytes(pid: int, name: str) -> int:

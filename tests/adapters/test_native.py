@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from coordinator.adapters.broker.counters import MetricsCounters, add_lines
+from coordinator.adapters.broker.metrics_text import LONGEST_LINE, whole_lines
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin, facts_in
 from coordinator.adapters.pulsar.native_messages import decode, encode
 from coordinator.native.engine.counting import TopicCount
@@ -172,6 +173,34 @@ async def test_no_name_of_a_client_makes_up_a_counter_or_a_start(
     assert [count.messages for count in reading.topics] == counted
     assert reading.started_s is None
     assert reading.uncounted == (frozenset() if counted else {"t/n"})
+
+
+@pytest.mark.parametrize("end", [b"", b'"} 5\n', b'"} 5\n' + METRICS])
+async def test_a_line_that_is_too_long_is_told_by_its_namespace(end: bytes) -> None:
+    """It would fill the memory, and a client can make one by the name of a topic; others are read."""
+    long = b'pulsar_in_messages_total{namespace="t/long",topic="persistent://t/long/%b' % (
+        b"x" * 300_000
+    )
+    transport = answering({"GET /metrics/": httpx.Response(200, content=METRICS + long + end)})
+    async with MetricsCounters("http://b", transport=transport) as counters:
+        reading = await counters.read()
+    assert reading.uncounted == {"t/long"}
+    assert "t/long" not in {count.namespace for count in reading.topics}
+    assert sum(count.messages for count in reading.topics) == (8344 + 10**7 + 12) * (
+        2 if end.endswith(METRICS) else 1
+    )
+
+
+async def test_no_more_of_an_answer_is_held_than_a_line_may_be_long() -> None:
+    """In pieces that are smaller than that."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 10_000
+        yield b"\n"
+
+    held = [len(lines) async for lines in whole_lines(pieces())]
+    assert max(held) <= LONGEST_LINE
 
 
 @pytest.mark.parametrize(

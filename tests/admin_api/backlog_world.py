@@ -43,11 +43,12 @@ class BacklogWorld:
         self.now_ms = START_MS
         self.source = MemoryBacklogSource()
         self.gate = BlockedTopics()
+        self.clock = ManualClock()
         evictions = EvictionCounts()
         self.watch = BacklogWatch(
             self.source,
             BacklogMonitor(),
-            clock=ManualClock(),
+            clock=self.clock,
             wall_ms=lambda: self.now_ms,
             calls_per_second=1_000_000_000,
             evictions=evictions,
@@ -57,6 +58,7 @@ class BacklogWorld:
             BacklogGuard(namespaces or {}, evictions),
             self.source,
             self.gate,
+            clock=self.clock,
             wall_ms=lambda: self.now_ms,
         )
 

@@ -92,6 +92,7 @@ class World:
         *,
         gate: RecordingGate | None = None,
         checks_invariants: bool = True,
+        api_address: str = "127.0.0.1:1",
     ) -> AsyncIterator[Sidecar]:
         """A running sidecar."""
         membership = MemoryMembership(self.ensemble)
@@ -104,7 +105,7 @@ class World:
             membership=membership,
             bus=MemoryBus(self.topic, name=broker),
             broker=admin,
-            api_address="127.0.0.1:1",
+            api_address=api_address,
             drain_timeout_s=3.0,
             checks_invariants=checks_invariants,
         )

@@ -11,11 +11,16 @@ import pytest
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.app import factories
+from coordinator.backlog.rules.views import BacklogView
 from coordinator.config import ConfigError
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from coordinator.reconciliation.engine.counting import BUS
+from coordinator.runtime.supervision import TaskSupervisor
+from tests.admin_api.backlog_world import BlockedTopics
 from tests.config.nowhere import NOWHERE
 from tests.gate.server.test_tls import make_certificate
+from tests.memory.backlog import MemoryBacklogSource
+from tests.memory.surroundings import ManualClock
 from tests.reconciliation.shell.test_reconciler import Site
 
 
@@ -89,3 +94,22 @@ async def test_bus_topics_are_compared_in_a_row_of_their_own() -> None:
     view = reconciler.view()
     assert (view.on, view.interval_seconds) == (True, 2.0)
     assert {each.namespace: each.messages for each in view.escapes} == {BUS: 800, "ops/bus": 400}
+
+
+async def test_a_listener_of_backlogs_that_fails_costs_no_other_its_event() -> None:
+    """As everywhere where a task calls listeners; the failure is counted, and checks go on."""
+    supervisor = TaskSupervisor()
+    watch = factories.backlogs(
+        NOWHERE, MemoryBacklogSource(), BlockedTopics(), ManualClock(), supervisor
+    ).watch
+    told: list[tuple[BacklogView, ...]] = []
+
+    def fail(_: tuple[BacklogView, ...]) -> None:
+        raise ValueError("mistake")
+
+    watch.watch(fail)
+    watch.watch(told.append)
+    await watch.check()
+
+    assert told == [()]
+    assert supervisor.failures["backlog listeners"].reason == "ValueError: mistake"

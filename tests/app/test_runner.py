@@ -41,6 +41,24 @@ async def test_sidecars_find_each_other_and_share_a_limit() -> None:
         await eventually(lambda: shares(one.runner) == {"b1": 1500, "b2": 1500}, "b2's announced")
 
 
+async def test_of_two_sidecars_of_one_broker_one_waits_until_the_other_is_gone() -> None:
+    """It says so once, with the other's address, and takes over when the other's session is over."""
+    world = World()
+    await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
+    with capture_logs() as logs:
+        async with world.sidecar("b1", api_address="one:8087") as one:
+            await eventually(lambda: one.runner.views.health().ready, "ready")
+            async with world.sidecar("b1", api_address="two:8087") as two:
+                await eventually(lambda: two.runner.views.health().round > 3, "rounds")
+                assert one.runner.views.health().ready
+                assert not two.runner.views.health().ready
+                one.membership.expire()
+                await eventually(lambda: two.runner.views.health().ready, "its turn")
+
+    told = [each["reason"] for each in logs if each["event"].startswith("cannot join")]
+    assert told.count("the sidecar at one:8087 is registered for b1") == 1
+
+
 async def test_brokers_share_the_limit_of_a_scalable_topic_by_demand() -> None:
     """The only one with traffic has nearly all of it, and half once the other has traffic, too."""
     topic = TopicName("topic", "shop", "eu", "orders")

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from threading import Event
 
 import httpx
 import pytest
 
+from coordinator.cli import client, whole_answers
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from deploy.local.ports import free_block
@@ -113,8 +115,10 @@ def test_the_api_is_asked_directly_as_a_sidecar_asks(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     api = f"http://127.0.0.1:{free_block()[0]}"
 
-    with AdminClient(api) as client, pytest.raises(CommandFailed, match=f"Cannot reach {api}"):
-        client.health()
+    with AdminClient(api) as asking, pytest.raises(CommandFailed) as failure:
+        asking.health()
+
+    assert str(failure.value).startswith(f"Cannot reach {api} (connection refused). ")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +132,31 @@ def test_unreachable_api_is_one_line(run: Run, error: httpx.HTTPError) -> None:
     assert failed.stderr.count("\n") == 1
     assert "http://127.0.0.1:8087" in failed.stderr
     assert "--api or PULSAR_QUOTA_API" in failed.stderr
+
+
+def test_a_late_or_endless_answer_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the URL and what to do, and the command ends with 1."""
+    monkeypatch.setattr(client, "_WITHIN_S", 0.2)
+    monkeypatch.setattr(whole_answers, "ANSWER_MAX", 1 << 20)
+    hung_up = Event()
+
+    def hang(_: httpx.Request) -> httpx.Response:
+        hung_up.wait(30.0)
+        return httpx.Response(200)
+
+    late = run("status", carrier=httpx.MockTransport(hang))
+    hung_up.set()
+    endless = run("status", carrier=answering(httpx.Response(200, content=bytes((1 << 20) + 1))))
+
+    assert (late.exit_code, endless.exit_code) == (1, 1)
+    assert late.stderr == (
+        "http://127.0.0.1:8087 gave no whole answer within 0.2 s. Is the sidecar running there? Name "
+        "another one with --api or PULSAR_QUOTA_API.\n"
+    )
+    assert endless.stderr == (
+        "http://127.0.0.1:8087 gave an answer of more than 1 MiB. Name a sidecar's address, "
+        "host:port of admin_listen, with --api or PULSAR_QUOTA_API.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
-from coordinator.ports import Membership, StoreUnreachable
+from coordinator.ports import AlreadyExists, Membership, StoreUnreachable
 from tests.contract.listening import Heard, eventually
-from tests.contract.sessions import PATIENT_S, patient
+from tests.contract.sessions import PATIENT_S, new_root, patient, running
 from tests.memory.surroundings import MemoryEnsemble, MemoryMembership
 
 Members = tuple[Member, ...]
@@ -169,15 +169,77 @@ async def test_a_restarted_sidecar_replaces_what_its_earlier_session_left(
     """The end of the earlier session does not take the later one's registration with it."""
     earlier, later, witness = [await open_sidecar() for _ in range(3)]
     heard = await _watch(witness)
-    before = await earlier.membership.join("broker-1", "http://old")
-    after = await later.membership.join("broker-1", "http://new")
+    before = await earlier.membership.join("broker-1", "http://one", bytes(32))
+    after = await later.membership.join("broker-1", "http://one")
     assert after > before
-    await heard.until(lambda m: m == (Member("broker-1", after, "http://new"),))
+    await heard.until(lambda m: m == (Member("broker-1", after, "http://one"),))
     await earlier.membership.leave()
     await earlier.expire()
     await earlier.membership.join("broker-0", "")
     members = await heard.until(lambda m: len(m) == 2)
-    assert members[1] == Member("broker-1", after, "http://new")
+    assert members[1] == Member("broker-1", after, "http://one")
+
+
+async def test_of_two_sidecars_of_one_broker_the_registered_one_stays(
+    open_sidecar: OpenSidecar,
+) -> None:
+    """The other one is refused with its address until its session is over, and then the first one is.
+
+    Each asks again and again, as the core does, and neither pushes the other out.
+    """
+    first, second, witness = [await open_sidecar() for _ in range(3)]
+    heard = await _watch(witness)
+    incarnation = await first.membership.join("broker-1", "one:8087")
+    for _ in range(3):
+        with pytest.raises(
+            AlreadyExists, match=r"the sidecar at one:8087 .*registered for broker-1"
+        ):
+            await second.membership.join("broker-1", "two:8087")
+    await second.membership.leave()
+    await heard.until(lambda m: m == (Member("broker-1", incarnation, "one:8087"),))
+
+    await first.expire()
+    later = await second.membership.join("broker-1", "two:8087")
+    with pytest.raises(AlreadyExists, match="the sidecar at two:8087"):
+        await first.membership.join("broker-1", "one:8087")
+    await heard.until(lambda m: m == (Member("broker-1", later, "two:8087"),))
+
+
+@pytest.mark.cluster
+async def test_the_same_address_on_another_machine_is_another_sidecar(zookeeper_hosts: str) -> None:
+    """By default the API listens on loopback, at the same port everywhere."""
+    root = new_root()
+    one, other = (patient(zookeeper_hosts, root) for _ in range(2))
+    first, second = (
+        ZooKeeperMembership(session, host=f"host-{name}")
+        for session, name in ((one, 1), (other, 2))
+    )
+    async with running(one, other):
+        await first.join("broker-1", "127.0.0.1:8087")
+        with pytest.raises(AlreadyExists, match=r"at 127\.0\.0\.1:8087 on host-1 .* broker_id"):
+            await second.join("broker-1", "127.0.0.1:8087")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("ephemeral", [True, False])
+async def test_a_registration_that_cannot_be_read_is_another_sidecars_while_its_session_lasts(
+    zookeeper_hosts: str, ephemeral: bool
+) -> None:
+    """A node of no session is nothing that would end."""
+    root = new_root()
+    session, strange = patient(zookeeper_hosts, root), KazooClient(zookeeper_hosts)
+    await asyncio.to_thread(strange.start)
+    path = f"{root}/brokers/broker-1"
+    strange.create(path, b"?", ephemeral=ephemeral, makepath=True)
+    membership = ZooKeeperMembership(session)
+    async with running(session):
+        if ephemeral:
+            with pytest.raises(AlreadyExists, match="at an address that cannot be read"):
+                await membership.join("broker-1", "one:8087")
+            strange.delete(path)
+        assert await membership.join("broker-1", "one:8087")
+    await asyncio.to_thread(strange.stop)
+    strange.close()
 
 
 async def test_leaving_is_seen_at_once_and_needs_no_registration(

@@ -105,8 +105,10 @@ async def test_a_record_is_created_changed_and_removed(admin: NativeAdmin) -> No
     for record in (Record(1_500, -1), Record(-1, 2**40), Record(2**31 - 1, 1)):
         await admin.set_record(group, record)
         assert await admin.record(group) == record
+    assert group in await admin.record_names()
     await admin.remove_record(group)
     assert await admin.record(group) is None
+    assert group not in await admin.record_names()
 
 
 async def test_namespaces_are_attached_moved_and_detached(admin: NativeAdmin) -> None:

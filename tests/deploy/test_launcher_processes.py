@@ -179,6 +179,17 @@ def test_what_a_process_takes_is_told() -> None:
     assert 1_000_000 < processes.own_bytes(os.getpid()) < processes.resident_bytes(os.getpid())
 
 
+def test_what_processes_take_together_counts_a_file_once(start: Start) -> None:
+    """A process beside itself adds what is its own, and no files."""
+    own = os.getpid()
+    alone, beside = processes.together_bytes([own]), processes.together_bytes([own, own])
+
+    assert alone > processes.own_bytes(own)
+    assert 0.9 < (beside - alone) / processes.own_bytes(own) < 1.1
+    other = start("sleep", "60").pid
+    assert alone < processes.together_bytes([own, other]) + 1_000_000
+
+
 def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
     """An error that the system knows, not a number."""
     process = start("true")
@@ -188,6 +199,7 @@ def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
         processes.resident_bytes,
         processes.memory_bytes,
         processes.own_bytes,
+        lambda pid: processes.together_bytes([pid]),
     ):
         with pytest.raises(OSError, match=str(process.pid)):
             take(process.pid)

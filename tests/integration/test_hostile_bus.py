@@ -15,7 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
-from coordinator.wire.documents import encode_member
+from coordinator.wire.documents import MemberDocument, encode_member
 from coordinator.wire.reports import encode
 from coordinator.wire.signature import Signer
 from tests.conftest import Connect
@@ -50,7 +50,7 @@ class Rogue:
     def __init__(self, zookeeper: KazooClient, producer: pulsar.Producer) -> None:
         self._producer = producer
         self._signer = Signer()
-        document = encode_member("", "0", self._signer.public_key)
+        document = encode_member(MemberDocument("", self._signer.public_key), "0")
         self._path = f"/pulsar-quota/brokers/{self.name}"
         self._zookeeper = zookeeper
         _, stat = zookeeper.create(self._path, document, ephemeral=True, include_data=True)

@@ -18,12 +18,6 @@ from tests.integration.world import World, eventually
 pytestmark = [pytest.mark.cluster, pytest.mark.verify]
 
 
-def shares(world: World) -> list[int]:
-    """The local limits of the three brokers, greatest first."""
-    limits = [row["publishRateInMsgs"] for row in world.local_limits().values()]
-    return sorted(limits, reverse=True)
-
-
 @pytest.mark.shows(
     "pip-82/namespace-limit",
     "pip-82/fair-sharing",
@@ -38,14 +32,14 @@ def test_a_skewed_load_is_held_to_the_limit_and_shared_equally(
     """3,000 and 800 wanted of 900: each gets half, and a third one who joins gets its third."""
     world.limit(publishRateInMsgs=900)
     with world.load({"broker-1": 3000, "broker-2": 800}):
-        eventually(lambda: shares(world) == [450, 449, 1], "half for each of two")
+        eventually(lambda: world.shares() == [450, 449, 1], "half for each of two")
         world.comes_to(lambda rates: sum(rates.values()) > 850, "about 900", windows=1)
         with world.held_to(900, world.topic_of):
             two = world.windows(5)
             hold(measured, "900 of two", sums(two), {"sum": 900})
             hold(measured, "900 of two", two, dict.fromkeys(("broker-1", "broker-2"), 450), 0.05)
             with world.load({"broker-3": 3000}):
-                eventually(lambda: shares(world) == [300, 300, 300], "a third for each of three")
+                eventually(lambda: world.shares() == [300, 300, 300], "a third for each of three")
                 three = world.windows(5)
                 hold(measured, "900 of three", three, dict.fromkeys(world.topic_of, 300), 0.05)
     told = f"{written(two)}, then {written(three)} of 900"
@@ -76,7 +70,7 @@ def test_a_small_limit_is_held(world: World, measured: Measure) -> None:
     """A stock client that wants 1,000 a second gets 50, less what the idle brokers keep in reserve."""
     world.limit(publishRateInMsgs=50)
     with world.load({"broker-1": 1000}), world.held_to(50, world.topic_of):
-        eventually(lambda: shares(world)[0] >= 48, "the limit")
+        eventually(lambda: world.shares()[0] >= 48, "the limit")
         seen = world.windows(10, 2)
     hold(measured, "50 of one", seen, {"broker-1": 49}, 0.08)
 
@@ -96,7 +90,7 @@ def test_a_limit_that_is_raised_acts_at_once(
         world.put(
             f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": 500}, at="broker-3"
         )
-        eventually(lambda: shares(world)[0] > 490, "the raised limit")
+        eventually(lambda: world.shares()[0] > 490, "the raised limit")
         after = world.windows(2)
     measured("at a limit of 0", before[0]["broker-1"], "/s", most=0)
     hold(measured, "raised to 500", after, {"broker-1": 500}, 0.1)
@@ -107,7 +101,7 @@ def test_a_group_that_is_lifted_limits_nothing(world: World, measured: Measure) 
     """-1 lifts a limit while producers wait for it."""
     world.limit(publishRateInMsgs=100)
     with world.load({"broker-1": 2000}):
-        eventually(lambda: shares(world)[0] >= 98, "the limit")
+        eventually(lambda: world.shares()[0] >= 98, "the limit")
         hold(measured, "100 of one", world.windows(2), {"broker-1": 100}, 0.1)
         world.put(
             f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": -1}, at="broker-2"
@@ -121,9 +115,9 @@ def test_a_sidecar_that_is_killed_comes_back_and_takes_its_part(
     """After SIGKILL and a restart the sidecar learns, and the shares are as before."""
     world.limit(publishRateInMsgs=900)
     with world.load({"broker-1": 3000, "broker-2": 3000}):
-        eventually(lambda: shares(world) == [450, 449, 1], "half for each")
+        eventually(lambda: world.shares() == [450, 449, 1], "half for each")
         world.sidecars.end("broker-2", signal.SIGKILL)
         world.sidecars.start("broker-2")
-        eventually(lambda: shares(world) == [450, 449, 1], "half for each again")
+        eventually(lambda: world.shares() == [450, 449, 1], "half for each again")
         world.comes_to(lambda rates: rates["broker-2"] > 400, "traffic flows again")
         hold(measured, "half of 900", world.windows(3), {"broker-2": 450}, 0.05)

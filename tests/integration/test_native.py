@@ -9,7 +9,7 @@ from copy import copy
 import pytest
 
 from coordinator.native.engine.table import REST
-from tests.integration.native_world import LIMIT, RECORD, Native, opened
+from tests.integration.native_world import LIMIT, RECORD, Native
 from tests.integration.world import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.verify]
@@ -22,13 +22,6 @@ _SHARED, _GUARANTEE = 900, 600
 
 _GATED = "broker-1"
 _MARGIN = 0.2
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
-    """Three brokers with the two lines in broker.conf, and their sidecars."""
-    with opened(tmp_path_factory.mktemp("native")) as world:
-        yield world
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC
 from deploy.demo.counters import CounterSampler
 from deploy.demo.curves import curves, total
-from tests.integration.native_world import LIMIT, Native, opened
+from tests.integration.native_world import LIMIT, Native
 from tests.integration.world import eventually
 
 pytestmark = [
@@ -34,13 +34,6 @@ _WINDOWS = 4
 _BETWEEN_S = 3.0
 _OFFERED = 2_000
 """Per second and broker: more than its part, and little more, as the machine has the clients, too."""
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
-    """Three brokers and their sidecars."""
-    with opened(tmp_path_factory.mktemp("native")) as world:
-        yield world
 
 
 def fair(native: Native) -> dict[str, float]:

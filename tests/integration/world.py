@@ -94,6 +94,11 @@ class World:
             found[name] = next(row["limits"] for row in rows if row["broker"] == name)
         return found
 
+    def shares(self) -> list[int]:
+        """The local limits of the brokers in messages, greatest first."""
+        limits = [row["publishRateInMsgs"] for row in self.local_limits().values()]
+        return sorted(limits, reverse=True)
+
     @contextmanager
     def load(self, rates: dict[str, int]) -> Iterator[Mapping[str, subprocess.Popen[bytes]]]:
         """Producers in processes of their own, one for each broker's topic, messages per second."""

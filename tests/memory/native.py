@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 from coordinator.adapters.broker.paths import namespace_path
@@ -12,6 +13,18 @@ from coordinator.native.engine.owners import base_of, topic_of
 from coordinator.native.engine.rate_policy import DISPATCH, RatePolicy
 from coordinator.native.engine.table import Statement
 from coordinator.ports import NotFound, Refused
+
+
+def in_ten_seconds(messages: int) -> str:
+    """Return a dispatch rate as an operator may have set it, and no sidecar does."""
+    return json.dumps(
+        {
+            "dispatchThrottlingRateInMsg": messages,
+            "dispatchThrottlingRateInByte": -1,
+            "relativeToPublishRate": False,
+            "ratePeriodInSecond": 10,
+        }
+    )
 
 
 class MemoryEntryTopics:
@@ -91,6 +104,10 @@ class MemoryNativeAdmin:
     async def record(self, group: str) -> Record | None:
         """See `NativeAdmin`."""
         return self.records.get(group)
+
+    async def record_names(self) -> Sequence[str]:
+        """See `NativeAdmin`."""
+        return sorted(self.records)
 
     async def set_record(self, group: str, record: Record) -> None:
         """See `NativeAdmin`."""

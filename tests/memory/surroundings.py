@@ -18,6 +18,7 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
+    AlreadyExists,
     BrokerUnreachable,
     BusHealth,
     Clock,
@@ -60,6 +61,10 @@ class MemoryEnsemble:
     def members(self) -> tuple[Member, ...]:
         """Return all registered sidecars, sorted by broker."""
         return tuple(member for _, member in sorted(self._members.items()))
+
+    def member(self, broker: str) -> Member | None:
+        """Return the registered sidecar of a broker."""
+        return self._members.get(broker)
 
     def watch(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
         """Call the listener with all members now and after every change."""
@@ -138,7 +143,11 @@ class MemoryMembership:
     async def join(self, broker: str, api_address: str, report_key: bytes = b"") -> int:
         """See `Membership`."""
         self._check_connected()
-        self._registration = self._ensemble.register(validate_name(broker), api_address, report_key)
+        other = self._ensemble.member(validate_name(broker))
+        is_own = other is None or other == self._registration or other.api_address == api_address
+        if other is not None and not is_own:
+            raise AlreadyExists(f"the sidecar at {other.api_address} is registered for {broker}")
+        self._registration = self._ensemble.register(broker, api_address, report_key)
         return self._registration.incarnation
 
     async def leave(self) -> None:

@@ -59,16 +59,16 @@ def test_the_limit_is_the_smallest_that_throttles_what_it_may(
     assert found.high is None or found.high >= found.limit
 
 
-@given(rows=ANYTHING)
-def test_a_higher_limit_throttles_no_more(rows: list[tuple[float, float]]) -> None:
-    """Less demand does not, either."""
+@given(rows=ANYTHING, in_force=st.integers(0, 2_000))
+def test_a_higher_limit_throttles_no_more(rows: list[tuple[float, float]], in_force: int) -> None:
+    """Less demand does not, either; the limit in force is among those looked at, also one of 0."""
     least = [value for value, _ in rows]
     most = [value + more for value, more in rows]
     grid = advise(
-        RecordedDemand(range(MONDAY, MONDAY + len(rows)), least, most), 0.1, in_force=1000
+        RecordedDemand(range(MONDAY, MONDAY + len(rows)), least, most), 0.1, in_force=in_force
     ).grid
 
-    assert any(point.limit == 1000 for point in grid)
+    assert any(point.limit == in_force for point in grid)
     assert all(point.least <= point.most for point in grid)
     for lower, higher in itertools.pairwise(grid):
         assert lower.limit < higher.limit

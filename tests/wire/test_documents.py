@@ -19,6 +19,7 @@ from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.wire.documents import (
     MAX_RATE,
     DocumentError,
+    MemberDocument,
     decode_attachment,
     decode_escrow,
     decode_group,
@@ -93,9 +94,11 @@ def test_a_fraction_that_cannot_be_shared_is_refused(fields: str, reason: str) -
 def test_attachments_and_members_read_back() -> None:
     """The group's name; the API's address."""
     assert decode_attachment(encode_attachment("gold")) == "gold"
-    assert decode_member(encode_member("http://one:1", "0.1")) == ("http://one:1", b"")
-    key = bytes(range(32))
-    assert decode_member(encode_member("http://one:1", "0.1", key)) == ("http://one:1", key)
+    for member in (
+        MemberDocument("http://one:1"),
+        MemberDocument("http://one:1", bytes(range(32)), "host-1"),
+    ):
+        assert decode_member(encode_member(member, "0.1")) == member
 
 
 def test_an_attachment_is_a_super_users_unless_it_says_otherwise() -> None:

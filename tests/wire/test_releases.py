@@ -68,12 +68,12 @@ DOCUMENTS = {
     "attachment": Form("orders", encode_attachment, decode_attachment),
     "member": Form(
         MemberDocument("http://one:8087"),
-        lambda member: encode_member(member.api_address, "0.1.0", member.report_key),
+        lambda member: encode_member(member, "0.1.0"),
         decode_member,
     ),
     "member that signs": Form(
         MemberDocument("http://one:8087", bytes(range(32))),
-        lambda member: encode_member(member.api_address, "0.1.0", member.report_key),
+        lambda member: encode_member(member, "0.1.0"),
         decode_member,
     ),
     # The saved samples keep the name of earlier releases.

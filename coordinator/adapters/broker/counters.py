@@ -19,7 +19,13 @@ from typing import Final
 
 import httpx
 
-from coordinator.adapters.broker.metrics_text import Lines, label_pattern, labels_of, topic_in
+from coordinator.adapters.broker.metrics_text import (
+    Lines,
+    label_pattern,
+    labels_of,
+    topic_in,
+    whole_lines,
+)
 from coordinator.adapters.broker.replicators import Replicators
 from coordinator.adapters.broker.web_service import WebServiceClient, whole_answer
 from coordinator.native.engine.counting import CounterReading, TopicCount
@@ -104,7 +110,6 @@ class MetricsCounters(WebServiceClient):
         lines_read = _WITH_SUBSCRIPTIONS if subscriptions else self._lines
         uncounted: set[str] = set()
         started_s: float | None = None
-        tail = b""
         try:
             async with (
                 whole_answer("GET /metrics/"),
@@ -115,15 +120,12 @@ class MetricsCounters(WebServiceClient):
                 if answer.status_code != httpx.codes.OK:
                     raise BrokerUnreachable(f"GET /metrics/ answered {answer.status_code}")
                 self._headers = _UNCOMPRESSED if _is_of_this_host(answer) else {}
-                async for chunk in answer.aiter_bytes(65_536):
-                    lines, _, tail = (tail + chunk).rpartition(b"\n")
+                async for lines in whole_lines(answer.aiter_bytes(65_536)):
                     add_lines(lines, sums, uncounted, lines_read, subscriptions)
                     _add_backlogs(lines, backlogs, remotes)
                     started_s = started_s or _started_in(lines)
         except httpx.HTTPError as error:
             raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
-        add_lines(tail, sums, uncounted, lines_read, subscriptions)
-        _add_backlogs(tail, backlogs, remotes)
         topics = tuple(_count(key, found) for key, found in sums.items())
         self._reads += 1
         signs = {
@@ -134,7 +136,7 @@ class MetricsCounters(WebServiceClient):
         replicated = await self._replicators.read(signs, remotes)
         return CounterReading(
             topics,
-            started_s or _started_in(tail),
+            started_s,
             frozenset(uncounted),
             replicated,
             self._replicators.error,

@@ -7,7 +7,7 @@ names raise ValueError before they become part of a path.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import httpx
@@ -50,6 +50,10 @@ class HttpNativeAdmin(HttpInventory):
             )
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise BrokerUnreachable(f"{said(answer)}: {error!r}") from error
+
+    async def record_names(self) -> Sequence[str]:
+        """See `NativeAdmin`."""
+        return await self.groups()
 
     async def set_record(self, group: str, record: Record) -> None:
         """See `NativeAdmin`."""

@@ -4,10 +4,12 @@ The incarnation is the node's czxid, the number of the transaction that created 
 these out, ever growing, so a later registration of the same broker always has the larger incarnation,
 whatever the clocks of the hosts say.
 
-A registration left by an earlier session lives until that session times out. Joining replaces it in one
-transaction (delete and create), so the others see the new incarnation and no gap. The same happens to
-the registration of a second sidecar that was given the same broker id by mistake: the last to join
-wins, and a warning names the other's address.
+A registration left by an earlier session lives until that session times out. A sidecar that was started
+again replaces its own in one transaction (delete and create), so the others see the new incarnation and
+no gap. It knows it by the machine and the address of the admin API, at which one process alone can
+listen. One of another machine or address is that of a sidecar with the same broker id, given to it by
+mistake, or of this one before it was moved: joining is refused for as long as it is there. If the last
+to join replaced it, two that run would push each other out for ever.
 
 A member whose document cannot be read is a member all the same, because its broker has traffic in any
 case; only its API address and its key are unknown, so its reports are not believed.
@@ -26,7 +28,7 @@ from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.watched import WatchedRecords
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
-from coordinator.ports import Confirmation, StoreUnreachable
+from coordinator.ports import AlreadyExists, Confirmation, StoreUnreachable
 from coordinator.wire.documents import (
     DocumentError,
     MemberDocument,
@@ -47,10 +49,12 @@ class ZooKeeperMembership(WatchedRecords[tuple[Member, ...]]):
     Args:
         session: the process's session.
         version: this sidecar's release, written beside its address for people to read.
+        host: the name of this machine.
     """
 
-    def __init__(self, session: ZooKeeperSession, *, version: str = "") -> None:
+    def __init__(self, session: ZooKeeperSession, *, version: str = "", host: str = "") -> None:
         self._version = version
+        self._host = host
         self._directory = session.path("brokers")
         self._members: dict[str, Member] = {}
         #: The node that may be ours: set before it is created, because the answer may get lost.
@@ -69,15 +73,16 @@ class ZooKeeperMembership(WatchedRecords[tuple[Member, ...]]):
         """Register a broker until its session ends; return its incarnation.
 
         Raises:
+            AlreadyExists: another sidecar of the broker is registered.
             StoreUnreachable: ZooKeeper did not answer; the broker may be registered or not, and
                 joining again is always safe.
             ValueError: the broker's id cannot be a node's name.
         """
         path = f"{self._directory}/{validate_name(broker)}"
-        document = encode_member(api_address, self._version, report_key)
+        own = MemberDocument(api_address, report_key, self._host)
         self._own_path = path
         for _ in range(_MAX_TRIES):
-            incarnation = await self._create_or_replace(path, document)
+            incarnation = await self._create_or_replace(path, own)
             if incarnation is not None:
                 return incarnation
         raise StoreUnreachable(f"the registration of {broker} kept changing while joining")
@@ -104,8 +109,9 @@ class ZooKeeperMembership(WatchedRecords[tuple[Member, ...]]):
         """See `Membership`; raises Refused, too."""
         return await self._session.confirm()
 
-    async def _create_or_replace(self, path: str, document: bytes) -> int | None:
+    async def _create_or_replace(self, path: str, own: MemberDocument) -> int | None:
         """Try once; return the incarnation, or None when the node was changed meanwhile."""
+        document = encode_member(own, self._version)
 
         def create(client: KazooClient) -> object:
             return client.create_async(
@@ -120,7 +126,7 @@ class ZooKeeperMembership(WatchedRecords[tuple[Member, ...]]):
             _, stat = await self._session.call(create)
             return int(stat.czxid)
         except NodeExistsError:
-            await self._warn_of_namesake(path, document)
+            await self._check_that_it_is_ours(path, own)
         try:
             await self._session.transact(replace)
         except (NoNodeError, NodeExistsError):
@@ -130,14 +136,25 @@ class ZooKeeperMembership(WatchedRecords[tuple[Member, ...]]):
             return None
         return int(stat.czxid)
 
-    async def _warn_of_namesake(self, path: str, document: bytes) -> None:
-        """Log a warning if the registration about to be replaced looks like another sidecar's."""
+    async def _check_that_it_is_ours(self, path: str, own: MemberDocument) -> None:
+        """Raise AlreadyExists if the registration is another sidecar's."""
         try:
-            data, _ = await self._session.call(lambda client: client.get_async(path))
+            data, stat = await self._session.call(lambda client: client.get_async(path))
         except NoNodeError:
             return
-        if data != document:
-            _log.warning("other registration replaced", path=path, was=data, now=document)
+        if stat.owner_session_id in {None, self._session.session_id()}:  # None: of no session
+            return
+        try:
+            found = decode_member(data)
+        except DocumentError:
+            found = MemberDocument("an address that cannot be read")
+        if (found.host, found.api_address) != (own.host, own.api_address):
+            broker = path.rpartition("/")[2]
+            raise AlreadyExists(
+                f"the sidecar at {found.api_address} on {found.host or 'an unknown host'} is registered "
+                f"for {broker}; stop it, or correct broker_id of one of them. This one joins when that "
+                "one's session is over"
+            )
 
     def _apply(self, path: str, node: Node | None) -> None:
         broker = path.rpartition("/")[2]
@@ -156,4 +173,4 @@ def _member(broker: str, node: Node) -> Member:
     except DocumentError as error:
         _log.warning("member unreadable", broker=broker, reason=node.refusal or str(error))
         document = MemberDocument("")
-    return Member(broker, node.created_zxid, *document)
+    return Member(broker, node.created_zxid, document.api_address, document.report_key)

@@ -192,8 +192,7 @@ def _listening(host: str, port: int) -> socket.socket:
 def try_address(config: Config) -> None:
     """Listen at the API's address for a moment, before this sidecar joins the others.
 
-    What listens there is as a rule this broker's sidecar: two of one broker push each other out of the
-    membership for as long as both run.
+    What listens there is as a rule this broker's sidecar, which this one would replace in the membership.
 
     Raises:
         ConfigError: the address is in use.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,6 +74,7 @@ class BacklogWatch:
         interval_s: from the beginning of one check to that of the next.
         calls_per_second: questions a second, at most.
         evictions: counts those that the broker makes; None counts none.
+        guard: around the call of each listener; keeps its failure from the next one.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class BacklogWatch:
         interval_s: float = 60.0,
         calls_per_second: int = 500,
         evictions: EvictionCounts | None = None,
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._source = source
         #: Knows the backlogs as of the last check.
@@ -104,6 +107,7 @@ class BacklogWatch:
         )
         #: One at a time: both use the monitor's rows.
         self._asking = asyncio.Lock()
+        self._guard = guard
         self._listeners: list[Listener] = []
         #: The cluster's name as the broker reports it; empty before the first answer.
         self.cluster = ""
@@ -197,7 +201,8 @@ class BacklogWatch:
         await self._read_evictions()
         self._note(began_ns, asked, problem)
         for listener in self._listeners:
-            listener(self.checked)
+            with self._guard():
+                listener(self.checked)
 
     async def _read_evictions(self) -> None:
         """Read the broker's own evictions: once at the start, then while a quota is one that evicts."""

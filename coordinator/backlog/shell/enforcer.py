@@ -3,13 +3,18 @@
 Between two checks of the monitor it checks, every few seconds, the topics of the guarded namespaces:
 those with a backlog, and those with a producer at the gate. Each action is logged and remembered; a
 failed one is repeated at the next look.
+
+An eviction is a request for each subscription, of which clients may make any number, so evictions come
+last in a look, and end after `EVICTING_S`. The next look goes on with the subscription at which this one
+stopped, in the order of topics and names: those that a broker refuses each time keep no other from its
+turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -25,7 +30,11 @@ from coordinator.backlog.rules.guard import (
 from coordinator.backlog.rules.model import Position, QuotaType, TopicStorage
 from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.shell.checker import BacklogWatch
-from coordinator.ports import PortError, Refused
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.ports import Clock, PortError, Refused
+
+EVICTING_S: Final = 5.0
+"""Seconds of a look after which no request for another subscription begins."""
 
 TOPICS_MAX: Final = 1_000
 """Topics of one look, two seconds' worth of questions at the usual pace: blocked ones first, then the
@@ -47,6 +56,13 @@ class BlockingGate(Protocol):
         """Return the topics that producers are connected to."""
 
 
+class _Place(NamedTuple):
+    """Where evictions go on."""
+
+    topic: str = ""
+    subscription: str = ""
+
+
 class BacklogEnforcement:
     """Check, decide and act.
 
@@ -55,6 +71,7 @@ class BacklogEnforcement:
         guard: decides.
         source: evicts.
         gate: holds and refuses.
+        clock: monotonic time.
         wall_ms: milliseconds of the epoch.
         interval_s: from the end of one look to the beginning of the next.
     """
@@ -66,6 +83,7 @@ class BacklogEnforcement:
         source: BacklogSource,
         gate: BlockingGate,
         *,
+        clock: Clock,
         wall_ms: Callable[[], int],
         interval_s: float = 5.0,
     ) -> None:
@@ -74,8 +92,12 @@ class BacklogEnforcement:
         self.guard = guard
         self._source = source
         self._gate = gate
+        self._clock = clock
         self._wall_ms = wall_ms
         self.interval_s = interval_s
+        #: Where the evictions of this look begin, and those of the next one.
+        self._begin, self._next = _Place(), _Place()
+        self._evicting_until_ns = 0
 
     async def run(self) -> None:
         """Look for ever."""
@@ -94,8 +116,29 @@ class BacklogEnforcement:
             key=lambda name: (name not in self.guard.blocked, name),
         )
         views = await self._watch.look(guarded[:TOPICS_MAX]) if guarded else ()
+        evictions = []
         for action in self.guard.decide(views, self._wall_ms()):
+            if action.deed is EnforcementAction.EVICT:
+                evictions.append(action)
+            else:
+                await self._carry_out(action)
+        await self._evict_in_turn(evictions)
+
+    async def _evict_in_turn(self, evictions: list[Action]) -> None:
+        """Evict from one topic after the other, until the time of a look is over."""
+        self._begin, self._next = self._next, _Place()
+        self._evicting_until_ns = self._clock.now_ns() + round(EVICTING_S * NANOS_PER_SECOND)
+        evictions.sort(key=lambda action: (action.topic < self._begin.topic, action.topic))
+        for number, action in enumerate(evictions):
+            if number and self._is_over():
+                self._next = self._next if self._next.topic else _Place(action.topic)
+                left = len(evictions) - number
+                _log.warning("evictions left for the next look", topics=left)
+                return
             await self._carry_out(action)
+
+    def _is_over(self) -> bool:
+        return self._clock.now_ns() >= self._evicting_until_ns
 
     async def _carry_out(self, action: Action) -> None:
         try:
@@ -138,9 +181,15 @@ class BacklogEnforcement:
         One that is refused keeps no other from its turn: clients choose names that brokers refuse.
         """
         said: list[str] = []
-        refusal = ""
+        refusal = left = ""
+        begin = self._begin.subscription if self._begin.topic == action.topic else ""
+        names = sorted(name for name in behind(storage, position) if name >= begin)
         try:
-            for subscription in behind(storage, position):
+            for number, subscription in enumerate(names):
+                if number and self._is_over():
+                    self._next = _Place(action.topic, subscription)
+                    left = f"{len(names) - number} left for the next look"
+                    break
                 try:
                     if not action.dry_run:
                         await self._source.expire_to(action.topic, subscription, position)
@@ -152,7 +201,7 @@ class BacklogEnforcement:
                 self.guard.evicted(action, position)
         if len(said) > _NAMED:
             said[_NAMED:] = [f"{len(said) - _NAMED} more"]
-        return [*said, refusal] if refusal else said
+        return [*said, *filter(None, (refusal, left))]
 
     async def _boundary(self, action: Action, storage: TopicStorage) -> Position | None:
         """Return the position up to which to evict; None if there is no excess."""

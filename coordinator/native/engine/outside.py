@@ -91,6 +91,9 @@ class NativeAdmin(Protocol):
     async def record(self, group: str) -> Record | None:
         """Return a resource group's publish limits in Pulsar; None if there is no such group."""
 
+    async def record_names(self) -> Sequence[str]:
+        """Return the names of all resource groups in Pulsar."""
+
     async def set_record(self, group: str, record: Record) -> None:
         """Write a resource group's publish limits, or create it."""
 

@@ -77,7 +77,7 @@ def sets_of(
     """
     found: dict[str, GroupSet] = {}
     for namespace in sorted({*namespaces, *attachments.namespaces}):
-        if not _is_settable(namespace):
+        if not is_settable(namespace):
             continue
         tenant, _, local = namespace.partition("/")
         groups = attachments.groups_of(tenant, local)
@@ -88,7 +88,7 @@ def sets_of(
     return found
 
 
-def _is_settable(namespace: str) -> bool:
+def is_settable(namespace: str) -> bool:
     """Return whether rates can be set for a namespace."""
     if namespace == "pulsar/system":
         return False  # it carries the entries themselves
@@ -148,7 +148,7 @@ class Homes:
         """
         if not self._is_known:
             return None
-        settable = frozenset(filter(_is_settable, existing))
+        settable = frozenset(filter(is_settable, existing))
         return settable - sets_of(self._attachments, settable, self._cluster_group).keys()
 
     def _resolve(self) -> None:

@@ -14,7 +14,7 @@ from coordinator.core.model import Attachments, Member, Rates
 from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
 from coordinator.native.engine.outside import EntryTopic, NativeAdmin, TopicPolicies
 from coordinator.native.engine.rate_policy import LEAST, NO_RATE
-from coordinator.native.engine.sets import name_of, sets_of
+from coordinator.native.engine.sets import ALL_OF, is_settable, sets_of
 from coordinator.native.engine.table import REST, Statement
 from coordinator.native.shell.kept_rates import (
     give_back,
@@ -96,33 +96,41 @@ class GivingBack:
         return done + await self._remove_rest()
 
     async def _attach(self) -> list[str]:
+        """Leave none of the groups that stand for several.
+
+        Those that Pulsar has are looked at, not those that the attachments ask for, as attachments may
+        have changed while no sidecar ran.
+        """
+        records = frozenset(await self._admin.record_names())
+        standing = {name for name in records if name.startswith(ALL_OF)}
+        if not standing:
+            return []
         done = []
-        tenants = tuple(self._attachments.tenants)
-        if self._cluster_group:
-            tenants = tuple(await self._admin.tenants())
-        existing = [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
+        existing = await self._namespaces()
         sets = sets_of(self._attachments, existing, self._cluster_group)
-        standing_for = {
-            namespace: (name, groups[0])
-            for namespace, groups in sets.items()
-            if (name := name_of(groups)) != groups[0]
-        }
-        for namespace, (name, narrowest) in standing_for.items():
-            if await self._is_attached(namespace, name):
-                await self._admin.attach(namespace, narrowest)
-                done.append(f"{namespace} attached to {narrowest} alone")
-        for name in sorted({name for name, _ in standing_for.values()}):
+        for namespace in existing:
+            narrowest = next(iter(sets.get(namespace, ())), "")
+            present = await self._group_of(namespace)
+            if present in standing and present != narrowest:
+                to = narrowest if narrowest in records else ""
+                await self._admin.attach(namespace, to)
+                done.append(f"{namespace} " + (f"attached to {to} alone" if to else "detached"))
+        for name in sorted(standing - self._limits.keys()):
             self._rest.add(name)
-            if await self._admin.record(name) is not None:
-                await self._admin.remove_record(name)
-                done.append(f"{name} removed")
+            await self._admin.remove_record(name)
+            done.append(f"{name} removed")
         return done
 
-    async def _is_attached(self, namespace: str, group: str) -> bool:
+    async def _namespaces(self) -> list[str]:
+        tenants = await self._admin.tenants()
+        existing = [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
+        return [*filter(is_settable, existing)]
+
+    async def _group_of(self, namespace: str) -> str | None:
         try:
-            return await self._admin.group_of(namespace) == group
-        except ValueError:
-            return False  # no sidecar can ask for such a name, nor attach it
+            return await self._admin.group_of(namespace)
+        except (NotFound, ValueError):
+            return None  # no sidecar can ask for such a name, nor attach it; _set_rates_of tells it
 
     async def _set_records(self) -> list[str]:
         done = []
@@ -139,11 +147,10 @@ class GivingBack:
     async def _set_rates(self) -> list[str]:
         """Look at all topics, as one's limit may have been taken away while no sidecar ran."""
         done = []
-        for tenant in await self._admin.tenants():
-            for namespace in await self._admin.namespaces(tenant):
-                given = await self._set_rates_of(namespace)
-                if given:
-                    done.append(f"{namespace}: {given} rates given back")
+        for namespace in await self._namespaces():
+            given = await self._set_rates_of(namespace)
+            if given:
+                done.append(f"{namespace}: {given} rates given back")
         return done
 
     async def _set_rates_of(self, namespace: str) -> int:
@@ -152,9 +159,12 @@ class GivingBack:
         for give in self._givings(namespace):
             try:
                 given += await give()
-            except (NotFound, ValueError):
-                break  # deleted meanwhile, or of a name that no sidecar can ask for
-            except PortError as error:
+            except NotFound:
+                break  # deleted meanwhile
+            except (
+                PortError,
+                ValueError,
+            ) as error:  # the second one of a name that nothing can have
                 reason = reason or f"{namespace}: {error}"
         if reason:
             self.failed.append(reason)

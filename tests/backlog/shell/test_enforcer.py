@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator.backlog.rules.guard import Enforcement, EnforcementAction
-from coordinator.backlog.rules.model import BacklogQuota, Position, QuotaPolicy, QuotaType
+from coordinator.backlog.rules.model import (
+    BacklogQuota,
+    Position,
+    QuotaPolicy,
+    QuotaType,
+    TopicStorage,
+)
 from coordinator.backlog.shell import enforcer
+from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.ports import BrokerUnreachable, NotFound, PortError, Refused
 from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 
@@ -211,6 +219,63 @@ async def test_an_outcome_names_few_of_many_subscriptions() -> None:
     outcome = world.enforcement.guard.actions[-1].outcome
     assert outcome.startswith("s000 to ")
     assert outcome.endswith(", 80 more")
+
+
+async def test_evictions_of_many_subscriptions_go_on_in_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client may make any number; no other topic, and no hold, waits until all of them are through.
+
+    The broker takes 2 s for each request here, and refuses every other name each time.
+    """
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    later, held = f"{TOPIC}-later", f"{TOPIC}-and-held"
+    world.topic().acknowledged = dict.fromkeys("abcde", 0)
+    for name, policy in ((later, QuotaPolicy.EVICT), (held, QuotaPolicy.HOLD)):
+        world.topic(name).quota = BacklogQuota(size_bytes=10 * 1024, size_policy=policy)
+        world.publish(20, name)
+    await world.watch.check()
+    expire_to, asked = world.source.expire_to, []
+
+    async def slow(topic: str, subscription: str, position: Position) -> None:
+        assert held in world.gate.blocks
+        asked.append(subscription if topic == TOPIC else topic)
+        world.clock.advance(2 * NANOS_PER_SECOND)
+        if subscription in "ace" and topic == TOPIC:
+            raise Refused("a name")
+        await expire_to(topic, subscription, position)
+
+    monkeypatch.setattr(world.source, "expire_to", slow)
+    outcomes = []
+    for _ in range(3):
+        with capture_logs() as logs:
+            await world.enforcement.look()
+        outcomes.append([each["outcome"] for each in logs if each.get("deed") == "evict"])
+        outcomes[-1] += [each["topics"] for each in logs if "topics" in each]
+
+    assert asked == ["a", "b", "c", "d", "e", later, "a", "c", "e"]
+    assert outcomes[0] == ["b to 3:0, failed: a name, 2 left for the next look", 1]
+    assert outcomes[1] == ["d to 3:0, failed: a name", "a to 3:0"]
+    assert world.enforcement.guard.evictions.broker == {QuotaType.SIZE: 2}
+
+
+async def test_a_look_evicts_at_least_from_one_subscription(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else nothing would go on where a broker takes longer to tell a topic's storage."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.topic().acknowledged = {"a": 0, "b": 0}
+    storage = world.source.storage
+
+    async def slow(topic: str) -> TopicStorage:
+        world.clock.advance(60 * NANOS_PER_SECOND)
+        return await storage(topic)
+
+    monkeypatch.setattr(world.source, "storage", slow)
+    for _ in range(2):
+        await world.enforcement.look()
+
+    assert world.topic().acknowledged == {"a": 11, "b": 11}
 
 
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -22,19 +21,12 @@ from coordinator.native.shell.dispatching import Dispatching
 from coordinator.native.shell.kept_rates import give_all_back
 from coordinator.native.shell.replicating import ReplicatorRates
 from coordinator.ports import BrokerUnreachable, Refused
-from tests.memory.native import MemoryRatePolicies
+from tests.memory.native import MemoryRatePolicies, in_ten_seconds
 from tests.memory.surroundings import ManualClock
 
 S = NANOS_PER_SECOND
 A, B, PARTED = "persistent://t/n/a", "persistent://t/n/b", "persistent://t/n/parted"
-BY_OPERATOR = json.dumps(
-    {
-        "dispatchThrottlingRateInMsg": 5_000,
-        "dispatchThrottlingRateInByte": -1,
-        "relativeToPublishRate": False,
-        "ratePeriodInSecond": 10,
-    }
-)
+BY_OPERATOR = in_ten_seconds(5_000)
 
 
 class World:

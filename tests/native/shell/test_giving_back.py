@@ -72,6 +72,27 @@ async def test_records_go_back_to_the_limits_and_namespaces_to_their_narrowest_g
     assert f"{BOTH} removed" in done
 
 
+@pytest.mark.parametrize("now", [Attachments(), Attachments({}, {"t/n": "new", "t/free": "all"})])
+async def test_groups_of_attachments_that_changed_while_no_sidecar_ran_are_gone_too(
+    now: Attachments,
+) -> None:
+    """A namespace leaves them for its group of now, if Pulsar has that; else for none."""
+    world, other = World(), name_of(("old", "all"))
+    world.admin.records[other] = Record(9, 9)
+    world.admin.groups["t/free"] = other
+    groups = {name: ResourceGroup(name, Rates()) for name in ("g", "all", "new")}
+    world.back.catalogue_changed(
+        Catalogue({name: Versioned(group, 1) for name, group in groups.items()}, now)
+    )
+    world.back.members_changed(())
+    done = await world.back.run()
+
+    assert world.admin.records.keys() == {"g", "all", "theirs"}
+    free = now.namespaces.get("t/free", "")
+    assert world.admin.groups == {"t/n": "", "t/free": free, "u/theirs": "theirs"}
+    assert {"t/n detached", f"{BOTH} removed", f"{other} removed"} <= set(done)
+
+
 async def test_a_group_that_is_named_as_if_it_stood_for_others_keeps_its_record() -> None:
     """The namespaces in it are steered by another one, and go back to it."""
     world, odd = World(), "all-of=g=all"
@@ -149,7 +170,10 @@ async def test_a_namespace_that_cannot_be_read_keeps_no_other_from_its_rates() -
 
 
 async def test_what_is_refused_keeps_nothing_else_from_going_back() -> None:
-    """A topic is told, with its namespace; one that no sidecar can ask for has nothing of theirs."""
+    """A topic is told, with its namespace, and a name that nothing can have; an old form of name is not.
+
+    A namespace with a cluster in its name counts against no group.
+    """
     world = World("g")
     world.admin.groups |= {"t/a b": "", "t/cluster/n": ""}
     world.policies.owners.add(A)
@@ -167,7 +191,30 @@ async def test_what_is_refused_keeps_nothing_else_from_going_back() -> None:
     assert world.admin.groups["t/n"] == "g"
     assert "t/n: 1 rates given back" in done
     assert world.policies.texts == {}
-    assert world.back.failed == ["t/n: GET /a answered 414"]
+    assert world.back.failed == [
+        "t/a b: 'a b' is not a name of a tenant or namespace",
+        "t/n: GET /a answered 414",
+    ]
+
+
+async def test_a_topic_that_cannot_be_asked_for_keeps_nothing_else_from_going_back() -> None:
+    """It is told, with its namespace; the other policies of the namespace are given back."""
+    world = World()
+    world.policies.texts = {"t/n": "none"}
+    world.replicator_rates.texts = {"t/n": "none"}
+
+    async def odd(namespace: str) -> Sequence[str]:
+        return ["no-name"] if namespace == "t/n" else []
+
+    async def kept(owner: str) -> str | None:
+        raise ValueError(f"{owner} is not a topic's name")
+
+    world.publish_rates.topics = odd  # type: ignore[method-assign]
+    world.publish_rates.kept = kept  # type: ignore[method-assign]
+    world.back.members_changed(())
+    assert "t/n: 2 rates given back" in await world.back.run()
+    assert any(said.startswith("t/n: ") for said in world.back.failed)
+    assert world.policies.texts == world.replicator_rates.texts == {}
 
 
 async def test_a_limit_of_nothing_goes_back_to_the_least_that_pulsar_holds() -> None:

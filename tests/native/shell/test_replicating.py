@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
@@ -14,20 +13,13 @@ from coordinator.native.engine.rate_policy import NO_RATE, REPLICATION, PolicyRa
 from coordinator.native.engine.replication import ReplicationBook
 from coordinator.native.shell.kept_rates import NOTHING_SET, find
 from coordinator.native.shell.replicating import ReplicatorRates
-from tests.memory.native import MemoryRatePolicies
+from tests.memory.native import MemoryRatePolicies, in_ten_seconds
 from tests.native.shell import test_dispatching as dispatching
 
 S = NANOS_PER_SECOND
 TOPIC, SPACE = "persistent://t/n/a", "t/n"
 WEST, EAST = (owner_of(TOPIC, remote=name) for name in ("west", "east"))
-BY_OPERATOR = json.dumps(
-    {
-        "dispatchThrottlingRateInMsg": 500,
-        "dispatchThrottlingRateInByte": -1,
-        "relativeToPublishRate": False,
-        "ratePeriodInSecond": 10,
-    }
-)
+BY_OPERATOR = in_ten_seconds(500)
 
 
 class World:
