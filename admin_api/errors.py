@@ -9,6 +9,7 @@ a broker's answer is escaped in it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -33,6 +34,8 @@ NO_SUCH_TENANT = "Tenant does not exist"
 
 _log = structlog.get_logger("admin_api")
 
+_INPUT_SHOWN = 40
+
 
 class ApiError(Exception):
     """A refused request: the status, the reason, and headers to answer with."""
@@ -54,8 +57,18 @@ def reason_response(
 def sentence_of(errors: Sequence[Mapping[str, Any]]) -> str:
     """Return pydantic's errors as one line: ``field: its fault; ...``."""
     # The first part of a parameter's location is its place ("query"), which the caller knows.
-    found = ((".".join(map(str, error["loc"][-1:])), str(error["msg"])) for error in errors)
+    found = ((".".join(map(str, error["loc"][-1:])), _fault_of(error)) for error in errors)
     return "; ".join(f"{field}: {message}" if field else message for field, message in found)
+
+
+def _fault_of(error: Mapping[str, Any]) -> str:
+    """Return pydantic's message in the words of our own: what a value must be, and what it is."""
+    message = str(error["msg"])
+    wanted = message.removeprefix("Input should be ")
+    if wanted == message:
+        return message
+    given = json.dumps(error.get("input"), default=str)[:_INPUT_SHOWN]
+    return f"must be {wanted.partition(', unable to')[0]}, but is {given}"
 
 
 def _advice(request: Request) -> str:

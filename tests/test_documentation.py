@@ -99,6 +99,18 @@ async def test_every_metric_of_a_sidecar_is_in_the_reference() -> None:
     assert await known_metrics() <= set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
+def test_every_metric_is_explained_without_another() -> None:
+    """A tool shows the help of one metric alone, so it points to no other text."""
+    page = (ROOT / "docs" / "reference-metrics.md").read_text(encoding="utf-8")
+    (rows,) = tables(page)
+    pointing = re.compile(
+        r"\b(?:these|such|those of|(?<!all )the same|owed one|its other)\b",
+        re.IGNORECASE,
+    )
+
+    assert [row for row in rows if pointing.search(row[3])] == []
+
+
 def test_every_row_of_what_can_break_names_tests_that_show_it() -> None:
     """The same rows in both tables, and every test that is named exists."""
     promised, shown = tables((ROOT / "docs" / "failure-modes.md").read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ function headers(more = {}) {
 }
 
 /** The answer to a request, whole; a Problem when it is none. */
-export async function ask(path, { method = "GET", body, condition, signal } = {}) {
+export async function ask(path, { method = "GET", body, condition, signal, further = {} } = {}) {
   let answer;
   try {
     answer = await fetch(path, {
@@ -28,6 +28,7 @@ export async function ask(path, { method = "GET", body, condition, signal } = {}
       headers: headers({
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
         ...(condition ? { "If-Match": condition } : {}),
+        ...further,
       }),
       body: body === undefined ? undefined : JSON.stringify(body),
     });
@@ -45,22 +46,28 @@ export async function ask(path, { method = "GET", body, condition, signal } = {}
 /** The JSON of a GET. */
 export const read = async (path, signal) => (await ask(path, { signal })).json();
 
-/** Follow the event stream until the signal says stop; comes back by itself when it breaks off. */
-export async function follow(path, onEvent, onState, signal) {
+/**
+ * Follow the event stream until the signal says stop; comes back by itself when it breaks off.
+ *
+ * `onAlive` is called when it begins and with each sign of life, `onBroken` with the reason when it ends.
+ */
+export async function follow(path, onEvent, onAlive, onBroken, signal) {
   let last = "";
   while (!signal.aborted) {
+    let why = "The stream broke off";
     try {
-      const answer = await fetch(path, { headers: headers({ "Last-Event-ID": last }), signal });
-      if (!answer.ok) throw new Problem(answer.status, "no stream");
-      onState(true);
+      const answer = await ask(path, { signal, further: { "Last-Event-ID": last } });
+      onAlive();
       for await (const event of events(answer.body)) {
+        onAlive();
         if (event.id) last = event.id;
         if (event.data && event.id) onEvent(JSON.parse(event.data));
       }
     } catch (error) {
       if (signal.aborted) return;
+      if (error instanceof Problem) why = error.message;
     }
-    onState(false);
+    onBroken(why);
     await new Promise((done) => setTimeout(done, 2_000));
   }
 }

@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { fill, h, head, keyed, setAttribute, setText, table } from "./dom.js";
-import { clock, counted, number, percent, rate, span } from "./format.js";
+import { clock, counted, number, percent, span, withUnit } from "./format.js";
 import { figure } from "./overview.js";
 
 const HIGH = 0.8;
@@ -45,27 +45,26 @@ function show(parts, found, actions) {
     figure("Over their quota", number(found.exceeded), found.exceeded ? "now" : "none"),
     figure("Checks", number(found.checks), found.problem || `every ${span(found.intervalSeconds * 1000)}`),
   );
-  keyed(parts.rows, found.rows, (row) => row.topic, () => topicRow());
+  keyed(parts.rows, found.rows, (row) => row.topic, (row) => topicRow(row.topic));
   parts.nothing.hidden = found.rows.length > 0;
   keyed(parts.actions, actions, (each) => `${each.atMs} ${each.topic} ${each.deed}`, () => actionRow());
   parts.none.hidden = actions.length > 0;
 }
 
-function topicRow() {
-  const topic = h("th", { scope: "row" });
+function topicRow(name) {
+  const topic = h("th", { scope: "row" }, name);
   const age = h("td", { class: "number", "data-label": "Oldest message:" });
   const size = h("td", { class: "number", "data-label": "Size:" });
   const bar = h("i");
-  const meter = h("div", { class: "meter", role: "meter", "aria-label": "Part of the quota", "aria-valuemin": 0, "aria-valuemax": 100 }, bar, h("b"));
+  const meter = h("div", { class: "meter", role: "meter", "aria-label": `Part of the quota of ${name}`, "aria-valuemin": 0, "aria-valuemax": 100 }, bar, h("b"));
   const used = h("span", { class: "minor" });
   const until = h("td", { "data-label": "Reached in:" });
   const who = h("td", { "data-label": "Oldest subscription:" });
   const publishing = h("td", { "data-label": "Publishing:" });
   const row = h("tr", {}, topic, age, size, h("td", { "data-label": "Quota used:" }, h("div", { class: "use" }, meter, used)), until, who, publishing);
   row.update = (found) => {
-    setText(topic, found.topic);
     setText(age, found.oldestBacklogMessageAgeSeconds < 0 ? "not known" : span(found.oldestBacklogMessageAgeSeconds * 1000) + skew(found));
-    setText(size, `${rate(found.backlogSize)} B`);
+    setText(size, withUnit(found.backlogSize, "B"));
     const share = Math.round(found.used * 100);
     bar.style.inlineSize = `${Math.min(100, share)}%`;
     meter.className = `meter${found.used >= 1 ? " full" : found.used >= HIGH ? " high" : ""}`;

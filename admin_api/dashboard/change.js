@@ -2,7 +2,7 @@
 
 import { ask, Problem, read } from "./api.js";
 import { fill, h, setText } from "./dom.js";
-import { counted, DIMENSIONS, rate } from "./format.js";
+import { counted, DIMENSIONS, rate, withUnit } from "./format.js";
 
 const CHOICES = { law: "Law", weights: "Weights", overshootPolicy: "Overshoot policy", partitionPolicy: "When cut off from ZooKeeper", enforcement: "Enforcement" };
 const WHOLE = ["numeric", "-1|[0-9]+", "a whole number, or nothing for unlimited"];
@@ -142,8 +142,8 @@ function effect(view) {
   return h(
     "section",
     {},
-    h("h3", {}, `${name}: ${rate(view.limitNow)} → ${rate(view.limitThen)} ${view.limitThen === -1 ? "" : unit}`),
-    h("p", { class: "minor" }, verdict(view)),
+    h("h3", {}, `${name}: ${withUnit(view.limitNow, unit)} → ${withUnit(view.limitThen, unit)}`),
+    h("p", { class: "minor" }, verdict(view, unit)),
     moves.length === 0 ? null : h(
       "table",
       {},
@@ -169,8 +169,8 @@ function difference({ now, then, by }) {
   return by === 0 ? "–" : `${by > 0 ? "+" : "−"}${rate(Math.abs(by))}`;
 }
 
-function verdict(view) {
+function verdict(view, unit) {
   if (view.limitThen === -1) return "Everything would pass.";
-  if (view.admitted > view.limitThen) return `${rate(view.admitted)} pass now, so ${rate(view.admitted - view.limitThen)} of them would be held.`;
-  return `${rate(view.admitted)} pass now; that fits.`;
+  if (view.admitted > view.limitThen) return `${withUnit(view.admitted, unit)} pass now, of which ${withUnit(view.admitted - view.limitThen, unit)} would be held.`;
+  return `${withUnit(view.admitted, unit)} pass now; that fits.`;
 }

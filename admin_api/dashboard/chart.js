@@ -18,7 +18,7 @@ export class Samples {
     this.marks = [];
   }
 
-  /** Take the samples after `last`; when some are missing in between, begin anew. */
+  /** Take the samples after `last`; when some are missing in between, or it begins anew, so does this. */
   take(answer) {
     if (answer.first !== this.last + 1) Object.assign(this, new Samples());
     const now = Date.now();
@@ -41,6 +41,11 @@ export class Samples {
         .concat(answer.marks.map((mark) => ({ ...mark, at: now - mark.ageMillis })));
     }
     this.#forget();
+  }
+
+  /** Milliseconds since the newest sample; 0 before the first. */
+  age() {
+    return this.times.length ? Date.now() - this.times.at(-1) : 0;
   }
 
   #forget() {

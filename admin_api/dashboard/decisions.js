@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { h, keyed, setText } from "./dom.js";
-import { clock, rate } from "./format.js";
+import { clock, DIMENSIONS, withUnit } from "./format.js";
 
 /** The past decisions of a group; ask for those of a dimension with look. */
 export function decisionList(page, path) {
@@ -14,19 +14,19 @@ export function decisionList(page, path) {
   async function look(dimension, broker) {
     const found = await read(`/quota/v1/decisions/${path}?dimension=${dimension}&limit=12`, page.signal);
     setText(note, `on the limit of ${broker}, which answers`);
-    keyed(list, found, (each) => String(each.number), decisionRow);
+    keyed(list, found, (each) => `${dimension} ${each.number}`, (each) => decisionRow(each, DIMENSIONS[dimension].unit));
     nothing.hidden = found.length > 0;
   }
   return { element, look };
 }
 
-function decisionRow(decision) {
+function decisionRow(decision, unit) {
   const row = h(
     "li",
     {},
     h("time", { class: "minor" }, clock(decision.ageMillis)),
     h("span", {}, h("span", { class: `tag ${decision.binding}` }, decision.binding)),
-    h("span", { class: "who" }, decision.localLimit === -1 ? "unlimited" : `${rate(decision.localLimit)}/s`),
+    h("span", { class: "who" }, withUnit(decision.localLimit, unit)),
     h("span", { class: "what" }, decision.sentence),
   );
   row.update = () => undefined;

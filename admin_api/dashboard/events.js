@@ -19,7 +19,6 @@ export function showEvents(page) {
   follow(
     "/quota/v1/events",
     (mark) => {
-      page.fresh();
       nothing.hidden = true;
       const when = clock(mark.ageMillis);
       list.prepend(h(
@@ -32,10 +31,11 @@ export function showEvents(page) {
       ));
       while (list.children.length > SHOWN) list.lastElementChild.remove();
     },
-    (connected) => {
-      if (connected) page.fresh();
-      setText(state, connected ? "connected" : "broke off; trying again");
+    () => {
+      page.fresh();
+      setText(state, "connected");
     },
+    (why) => setText(state, `${why}; trying again`),
     page.signal,
   );
   page.every(async () => undefined, 60_000);

@@ -17,10 +17,23 @@ export const number = (value) => (value == null ? "–" : whole.format(value));
 export function rate(value) {
   if (value == null) return "–";
   if (value === -1) return "unlimited";
-  const [step, sign] = STEPS.find(([size]) => value >= size * 10 || (size > 1e3 && value >= size)) ?? [1, ""];
+  // A value that would be written as 1000 of a sign has the next one: 1M, and not 1000k.
+  const [step, sign] = STEPS.find(([size]) => value >= size * 10 || (size > 1e3 && value >= size * 0.9995)) ?? [1, ""];
   if (step === 1) return whole.format(value);
   const part = value / step;
   return `${part >= 100 ? Math.round(part) : Number(part.toFixed(1))}${sign}`;
+}
+
+/** A rate in full: 12,345, or unlimited. */
+export const exact = (value) => (value === -1 ? "unlimited" : number(value));
+
+/** A rate or an amount with its unit: 3,000 msg/s, 12.5k msg/s, 1.2 MB/s. */
+export function withUnit(value, unit) {
+  if (value == null || value === -1) return rate(value);
+  const text = rate(value);
+  const sign = /[a-zA-Z]$/.exec(text)?.[0] ?? "";
+  // A sign stands before the unit of bytes, and behind any other number.
+  return unit.startsWith("B") ? `${sign ? text.slice(0, -1) : text} ${sign}${unit}` : `${text} ${unit}`;
 }
 
 /** A part of one: 61 %. */
@@ -40,9 +53,14 @@ export function span(millis) {
   return `${Math.round(millis / 86_400_000)} days`;
 }
 
-/** The clock's time of something that was so long ago. */
-export const clock = (ageMillis) =>
-  new Date(Date.now() - ageMillis).toLocaleTimeString("en-GB", { hour12: false });
+const HALF_A_DAY_MS = 43_200_000;
+
+/** The clock's time of something that happened before this time; with its day, if that is not plain. */
+export function clock(ageMillis) {
+  const at = new Date(Date.now() - ageMillis);
+  const time = at.toLocaleTimeString("en-GB", { hour12: false });
+  return ageMillis < HALF_A_DAY_MS ? time : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time}`;
+}
 
 /** "1 group", "2 groups". */
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;

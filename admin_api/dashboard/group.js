@@ -1,11 +1,11 @@
 // One group: what its brokers do over time, why, and what a change would do.
 
-import { read } from "./api.js";
+import { Problem, read } from "./api.js";
 import { changeForm } from "./change.js";
 import { Chart, Samples } from "./chart.js";
 import { decisionList } from "./decisions.js";
 import { fill, h, keyed, setAttribute, setText, table } from "./dom.js";
-import { counted, DIMENSIONS, percent, rate, span } from "./format.js";
+import { DIMENSIONS, exact, number, percent, rate, span, withUnit } from "./format.js";
 import { operationRow } from "./operations.js";
 import { figure, meter } from "./overview.js";
 import { treeCard } from "./tree.js";
@@ -17,6 +17,7 @@ export function showGroup(page, name) {
   let samples = new Samples();
 
   const tag = h("span", { class: "tag" });
+  const observed = h("span", { class: "tag", hidden: true }, "tried out: holds nothing back");
   const sentence = h("p", { class: "sentence" });
   const isTopic = name.startsWith("topic://");
   const figures = h("dl", { class: "figures" });
@@ -34,17 +35,19 @@ export function showGroup(page, name) {
   let hasRelatives = false;
   const brokersNote = h("span", { class: "note" });
 
-  fill(
-    page.content,
-    h("a", { class: "back", href: "#/" }, "← All groups"),
-    h("div", { class: "head" }, h("h1", {}, name), tag),
+  // A group without a limit has no samples.
+  const overTime = h(
+    "section",
+    { class: "card", "aria-label": "Over time", hidden: true },
+    h("header", {}, h("h2", {}, "Admitted by broker, under the limit"), tabs),
+    h("div", { class: "body" }, chart.element, words, legend),
+  );
+  const back = h("a", { class: "back", href: "#/" }, "← All groups");
+  const parts = [
+    back,
+    h("div", { class: "head" }, h("h1", {}, name), tag, observed),
     figures,
-    h(
-      "section",
-      { class: "card", "aria-label": "Over time" },
-      h("header", {}, h("h2", {}, "Admitted by broker, under the limit"), tabs),
-      h("div", { class: "body" }, chart.element, words, legend),
-    ),
+    overTime,
     h(
       "div",
       { class: "columns" },
@@ -70,19 +73,33 @@ export function showGroup(page, name) {
         h("section", { class: "card" }, h("header", {}, h("h2", {}, "Attached")), h("div", { class: "body" }, attached)),
       ),
     ),
-  );
+  ];
+  fill(page.content, ...parts);
+  let isMissing = false;
+
+  /** Show a reason in place of empty cards while there is no such group; it may come, or come back. */
+  function miss(reason) {
+    if (!isMissing) fill(page.content, back, h("div", { class: "head" }, h("h1", {}, name)), h("p", { class: "problem", role: "alert" }, reason));
+    isMissing = true;
+  }
+
+  function find() {
+    if (isMissing) fill(page.content, ...parts);
+    isMissing = false;
+  }
 
   async function lookAtDefinition() {
     const found = await read(`/quota/v1/groups/${path}`, page.signal);
     const limited = Object.keys(DIMENSIONS).filter((key) => found[key] !== -1);
     if (dimension === null || !limited.includes(dimension)) choose(limited[0] ?? Object.keys(DIMENSIONS)[0]);
+    overTime.hidden = limited.length === 0;
     keyed(tabs, limited, (key) => key, (key) => {
       const tab = h("button", { class: "chip", onclick: () => { choose(key); look(); } }, DIMENSIONS[key].name);
       tab.update = () => setAttribute(tab, "aria-pressed", String(key === dimension));
       return tab;
     });
     const pairs = [
-      ...Object.entries(DIMENSIONS).map(([key, { name: what }]) => [what, rate(found[key])]),
+      ...Object.entries(DIMENSIONS).map(([key, { name: what, unit }]) => [what, found[key] === -1 ? "unlimited" : `${exact(found[key])} ${unit}`]),
       ["law", found.law],
       ["weights", found.weights],
       ["overshoot policy", found.overshootPolicy],
@@ -123,9 +140,10 @@ export function showGroup(page, name) {
       read(`/quota/v1/history/${path}?dimension=${wanted}&after=${samples.last}`, page.signal),
       read(`/quota/v1/explain/${path}?dimension=${wanted}`, page.signal),
     ]);
+    if (why.clusterLimit === -1) why.wants = unlimited(await read(`/quota/v1/usage/${path}`, page.signal), wanted);
     if (wanted !== dimension) return;
     samples.take(past);
-    page.fresh(past.agesMillis.at(-1) ?? 0);
+    page.fresh(samples.age());
     const { unit } = DIMENSIONS[wanted];
     chart.draw(samples, unit);
     drawWhy(why);
@@ -149,34 +167,61 @@ export function showGroup(page, name) {
     const { unit } = DIMENSIONS[why.dimension];
     fill(
       figures,
-      figure("Limit", rate(why.clusterLimit), why.clusterLimit === -1 ? "" : unit),
-      figure("Admitted", rate(admitted), why.clusterLimit > 0 ? `${percent(admitted / why.clusterLimit)} used` : ""),
+      figure("Limit", ...amount(why.clusterLimit, unit)),
+      figure("Admitted", ...amount(admitted, unit, why.clusterLimit > 0 ? `${percent(admitted / why.clusterLimit)} used` : "")),
       figure("Brokers", String(why.wants.length), throttled.length ? `${throttled.length} throttled` : "none throttled"),
-      figure("Water level", why.waterLevel === null ? "none" : rate(why.waterLevel), why.waterLevel === null ? "all get what they want" : unit),
+      why.waterLevel === null ? figure("Water level", "none", "all get what they want") : figure("Water level", ...amount(why.waterLevel, unit)),
     );
     setText(sentence, [why.sentence, why.wouldChange.length ? `This would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, ...why.debt, why.slack, ...why.roles].filter(Boolean).join(" "));
-    setText(brokersNote, `decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${why.round}`);
+    setText(brokersNote, `in ${unit}, decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${number(why.round)}`);
     const order = [...why.wants].sort((a, b) => b.admitted - a.admitted || (a.broker < b.broker ? -1 : 1));
-    keyed(brokers, order, (want) => want.broker, () => brokerRow(why.broker));
+    keyed(brokers, order, (want) => want.broker, (want) => brokerRow(want.broker, why.broker));
     for (const row of brokers.children) row.level(why.waterLevel);
   }
 
-  page.every(look);
+  page.every(async () => {
+    try {
+      await look();
+    } catch (error) {
+      if (error instanceof Problem && error.status === 404) miss(error.message);
+      throw error;
+    }
+    find();
+  });
   page.every(lookAtOperations);
   page.every(async () => {
-    const found = await read(`/quota/v1/overview?contains=${path}&limit=200`, page.signal);
-    const mine = found.rows.find((row) => row.group === name);
+    const [mine] = (await read(`/quota/v1/overview?group=${path}`, page.signal)).rows;
     tag.className = `tag ${mine?.standing ?? ""}`;
     setText(tag, mine ? `${mine.standing} for ${span(mine.standingAgeMillis)}` : "new");
+    observed.hidden = !mine?.observed;
   });
   page.every(lookAtDefinition, 10_000);
 }
 
-function brokerRow(own) {
+/** The brokers of a group without a limit: no decision knows them, and each has what it wants. */
+function unlimited(usage, dimension) {
+  return usage.brokers.filter((each) => each.participants > 0).map((each) => ({
+    broker: each.broker,
+    wants: each.admitted[dimension],
+    admitted: each.admitted[dimension],
+    weight: 1,
+    limit: -1,
+    throttledShare: 0,
+    reportAgeMillis: each.reportAgeMillis,
+  }));
+}
+
+/** A figure's value, and its unit with what else there is to say in smaller letters. */
+function amount(value, unit, more = "") {
+  const [digits, ...sign] = withUnit(value, unit).split(" ");
+  return [digits, [sign.join(" "), more].filter(Boolean).join(", ")];
+}
+
+function brokerRow(broker, own) {
   const cells = ["Wants:", "Limit:", "Admitted:", "Waiting:", "Report age:"].map((label) => h("td", { class: "number", "data-label": label }));
   const [wants, limit, admitted, waiting, age] = cells;
   const title = h("th", { scope: "row" });
-  const use = meter("Share of fair");
+  const use = meter(`Share of fair of ${broker}`);
   use.element.classList.add("fair");
   const share = h("span", { class: "number" });
   const row = h("tr", {}, title, wants, limit, admitted, h("td", { class: "share" }, h("div", { class: "use" }, use.element, share)), waiting, age);
@@ -188,7 +233,7 @@ function brokerRow(own) {
     setText(limit, rate(want.limit));
     setText(admitted, rate(want.admitted));
     setText(waiting, percent(want.throttledShare));
-    setText(age, want.reportAgeMillis === null ? "-" : span(want.reportAgeMillis));
+    setText(age, span(want.reportAgeMillis));
   };
   row.level = (waterLevel) => {
     const fair = fairShare(shown, waterLevel);

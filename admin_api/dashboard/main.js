@@ -20,7 +20,7 @@ const age = document.getElementById("age");
 const attention = document.getElementById("attention");
 
 const PAGES = [
-  [/^#\/groups\/(.+)$/, "overview", (name) => showGroup(page, decodeURIComponent(name))],
+  [/^#\/groups\/(.+)$/, "overview", (name) => showGroup(page, decoded(name))],
   [/^#\/members$/, "members", () => showMembers(page)],
   [/^#\/topics$/, "topics", () => showTopics(page)],
   [/^#\/backlogs$/, "backlogs", () => showBacklogs(page)],
@@ -28,6 +28,15 @@ const PAGES = [
   [/^#\/events$/, "events", () => showEvents(page)],
   [/^/, "overview", () => showOverview(page)],
 ];
+
+/** A part of an address as a name; one that was typed in by hand may be no valid encoding. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
 
 let page;
 let lastAnswer = null;
@@ -68,14 +77,14 @@ async function repeat(look, period, signal) {
       if (!(error instanceof Problem)) throw error;
       trouble = error.message;
       showAge();
-      if (lastAnswer === null || error.status === 404) showProblem(error);
+      if (lastAnswer === null) showProblem(error);
     }
     await new Promise((done) => setTimeout(done, document.hidden ? period * 5 : period));
   }
 }
 
 function showProblem(error) {
-  if (content.querySelector(".card, .login")) return;
+  if (content.querySelector(".card, .login, .problem")) return;
   fill(content, h("p", { class: "problem", role: "alert" }, error.message));
 }
 

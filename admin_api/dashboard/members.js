@@ -30,7 +30,7 @@ export function showMembers(page) {
       figure("Answering", health.broker, health.state.toLowerCase()),
       figure("Limits held by", HELD_BY[health.enforcementPath], `at ${health.broker}`),
       figure("Round", number(health.round)),
-      figure("Other views", number(disagreeing.size), disagreeing.size ? "differ" : "all agree"),
+      figure("Other views", number(disagreeing.size), disagreeing.size ? (disagreeing.size === 1 ? "differs" : "differ") : "all agree"),
     );
     keyed(rows, health.members, (member) => member.broker, () => memberRow());
     for (const row of rows.children) row.judge(health, disagreeing);
@@ -68,7 +68,7 @@ function memberRow() {
     tag.className = `tag ${state}`;
     setText(tag, own ? state.toLowerCase() : age === null ? "joining" : shown.silent ? "silent" : "heard");
     const differs = disagreeing.get(shown.broker);
-    setText(view, own ? "this one" : differs ? `other ${differs.matter}` : "the same");
+    setText(view, own ? "this one" : differs ? `other ${differs.matter}` : age === null || shown.silent ? "not known" : "the same");
   };
   return row;
 }

@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { fill, h, head, keyed, setText } from "./dom.js";
-import { DIMENSIONS, percent, rate, span } from "./format.js";
+import { DIMENSIONS, percent, span, withUnit } from "./format.js";
 
 const NAMED = 3;
 
@@ -50,7 +50,7 @@ function sentence(operation) {
     const those = moves.filter(([, change]) => Math.sign(change) === sign).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
     if (!those.length) return;
     const more = those.length > NAMED ? ` and ${those.length - NAMED} more` : "";
-    parts.push(`${verb} ${DIMENSIONS[dimension].unit}: ${those.slice(0, NAMED).map(([broker, change]) => `${broker} ${rate(Math.abs(change))}`).join(", ")}${more}`);
+    parts.push(`${verb}: ${those.slice(0, NAMED).map(([broker, change]) => `${broker} ${withUnit(Math.abs(change), DIMENSIONS[dimension].unit)}`).join(", ")}${more}`);
   };
   told(1, "gained");
   told(-1, "lost");

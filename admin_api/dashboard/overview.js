@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { fill, h, keyed, s, setAttribute, setText } from "./dom.js";
-import { counted, DIMENSIONS, number, percent, rate, span } from "./format.js";
+import { counted, DIMENSIONS, number, percent, rate, span, withUnit } from "./format.js";
 
 const PAGE = 50;
 const STANDINGS = ["settled", "converging", "degraded", "idle", "unlimited"];
@@ -29,6 +29,13 @@ export function showOverview(page) {
     value: view.contains,
     oninput: () => change({ contains: search.value.trim(), offset: 0 }),
   });
+  // The heads of columns sort, too, but a narrow screen shows none.
+  const order = h(
+    "select",
+    { class: "order", "aria-label": "Sort groups", onchange: () => change({ sort: order.value, reverse: false, offset: 0 }) },
+    COLUMNS.filter(([key]) => key).map(([key, name]) => h("option", { value: key }, `by ${name.toLowerCase()}`)),
+  );
+  order.value = view.sort;
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Only groups that are" });
   const heads = COLUMNS.map(([key, name, kind]) => head(key, name, kind));
   const rows = h("tbody");
@@ -49,7 +56,7 @@ export function showOverview(page) {
     page.content,
     h("h1", { class: "sr" }, "Groups"),
     figures,
-    h("div", { class: "tools" }, h("div", { class: "search" }, search), chips),
+    h("div", { class: "tools" }, h("div", { class: "search" }, search), order, chips),
     h("section", { class: "card" }, h("div", { class: "scroll" }, table), nothing, found, pager),
   );
 
@@ -68,6 +75,7 @@ export function showOverview(page) {
     Object.assign(view, what);
     view.offset = Math.max(0, view.offset);
     for (const each of heads) each.update();
+    order.value = view.sort;
     await look().catch((error) => error.name === "AbortError" || setText(where, error.message));
   }
 
@@ -182,31 +190,32 @@ function createRow(first) {
   );
   row.update = (shown) => {
     const binding = shown.dimensions.find((each) => each.dimension === shown.foremost);
-    setText(limit, binding ? rate(binding.limit) : "unlimited");
-    setText(what, binding ? DIMENSIONS[binding.dimension].unit + (binding.dimension.startsWith("dispatch") ? " dispatched" : "") : "");
-    use.update(binding?.used ?? 0, binding ? `${percent(binding.used)} of ${rate(binding.limit)}` : "not limited");
+    const { unit } = DIMENSIONS[binding?.dimension] ?? {};
+    setText(limit, binding ? withUnit(binding.limit, unit) : "unlimited");
+    setText(what, binding ? (binding.dimension.startsWith("dispatch") ? "dispatched" : "published") : "");
+    use.update(binding?.used ?? 0, binding ? `${percent(binding.used)} of ${withUnit(binding.limit, unit)}` : "not limited");
     use.element.parentElement.classList.toggle("none", !binding);
     setText(used, binding ? percent(binding.used) : "–");
     const names = shown.throttled.slice(0, 2).join(", ");
     const more = shown.throttledCount - Math.min(2, shown.throttled.length);
     setText(throttled, shown.throttledCount ? names + (more > 0 ? ` and ${more} more` : "") : "–");
-    setText(escaping, shown.escapingBytes ? `${rate(shown.escapingBytes)} bytes` : "–");
+    setText(escaping, shown.escapingBytes ? withUnit(shown.escapingBytes, "B/s") : "–");
     tag.className = `tag ${shown.standing}`;
     setText(tag, shown.standing);
     const moving = shown.standing === "converging" || shown.standing === "degraded";
     setText(since, shown.observed ? "tried out: holds nothing back" : moving ? `for ${span(shown.standingAgeMillis)}` : "");
-    fill(recent, spark(shown.recent, binding?.limit));
+    fill(recent, spark(shown.recent, binding?.limit, unit));
   };
   return row;
 }
 
-function spark(values, limit) {
+function spark(values, limit, unit) {
   if (values.length < 2) return null;
   const top = Math.max(limit ?? 0, ...values, 1) * 1.05;
   const x = (index) => ((index * 100) / (values.length - 1)).toFixed(1);
   const y = (value) => (30 - (value * 30) / top).toFixed(1);
   const path = values.map((value, index) => `${index ? "L" : "M"}${x(index)} ${y(value)}`).join("");
-  const text = `last minute: from ${rate(Math.min(...values))} to ${rate(Math.max(...values))}`;
+  const text = `last minute: from ${rate(Math.min(...values))} to ${withUnit(Math.max(...values), unit)}`;
   return s(
     "svg",
     { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": text },

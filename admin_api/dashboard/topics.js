@@ -2,7 +2,7 @@
 
 import { Problem, read } from "./api.js";
 import { fill, h, head, keyed, setText, table } from "./dom.js";
-import { counted, DIMENSIONS, number, percent, rate } from "./format.js";
+import { counted, DIMENSIONS, number, percent, withUnit } from "./format.js";
 import { figure, meter } from "./overview.js";
 
 const HIGH = 0.8;
@@ -37,7 +37,7 @@ export function showTopics(page) {
       figure("Delayed messages", delayed ? number(delayed.messages) : "–", delayed ? `count for ${delayed.group}` : "not counted apart"),
       figure("Due at once", delayed ? number(delayed.due) : "–", delayed ? "no effect" : ""),
     );
-    keyed(rows, partitions, (each) => each.topic, () => partitionRow());
+    keyed(rows, partitions, (each) => each.topic, (each) => partitionRow(each.topic));
     nothing.hidden = partitions.length > 0;
     const told = delayed ? delayed.topics.flatMap((topic) => topic.warnings) : [];
     fill(warnings, told.map((warning) => h("li", {}, warning)));
@@ -55,9 +55,9 @@ async function delayedMessages(signal) {
   }
 }
 
-function partitionRow() {
-  const topic = h("th", { scope: "row" });
-  const use = meter("Part of the limit");
+function partitionRow(name) {
+  const topic = h("th", { scope: "row" }, name);
+  const use = meter(`Part of the limit of ${name}`);
   const share = h("span", { class: "number" });
   const peak = h("td", { class: "number long", "data-label": "Busiest second:" });
   const average = h("td", { class: "number", "data-label": "Average:" });
@@ -66,11 +66,11 @@ function partitionRow() {
   const row = h("tr", {}, topic, h("td", { class: "share" }, h("div", { class: "use" }, use.element, share)), peak, average, waited, advice);
   row.update = (found) => {
     const [dimension, minute] = busiest(found);
-    setText(topic, found.topic);
     use.update(found.used, percent(found.used));
     setText(share, percent(found.used));
-    setText(peak, minute ? `${rate(minute.peakSecond)} of ${rate(found.limits[dimension])} ${DIMENSIONS[dimension].unit}` : "–");
-    setText(average, minute ? rate(minute.averagePerSecond) : "–");
+    const unit = DIMENSIONS[dimension]?.unit;
+    setText(peak, minute ? `${withUnit(minute.peakSecond, unit)} of ${withUnit(found.limits[dimension], unit)}` : "–");
+    setText(average, minute ? withUnit(minute.averagePerSecond, unit) : "–");
     setText(waited, minute?.throttledSeconds ? `in ${counted(minute.throttledSeconds, "second")} of ${minute.seconds}` : "never");
     setText(advice, found.advisedPartitions ? `${counted(found.advisedPartitions, "partition")}, now ${found.partitions}` : "–");
     advice.title = found.advice;

@@ -51,7 +51,9 @@ _PULSARS: Final[Texts] = {
     ),
 }
 _GAUGES: Final[Texts] = {"topics": "Persistent topics that the broker has loaded."}
-_COUNTERS: Final[Texts] = {"questions": "Questions to the broker beside those for all topics."}
+_COUNTERS: Final[Texts] = {
+    "questions": "Questions to the broker about single topics, quotas and oldest messages."
+}
 
 
 async def backlog_families(backlogs: Backlogs) -> list[Metric]:
@@ -85,7 +87,11 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
         *_own(watch.checks, watch.checked, len(topics[MAX_TOPICS:])),
         gauge("backlog_blocked_topics", "Topics whose backlog has publishes held or refused.",
               sum(not action.dry_run for action in backlogs.enforcement.guard.blocked.values())),
-        counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.broker.values())),
+        counter(
+            "backlog_evicted_topics",
+            "Times that a backlog was evicted for a quota of its size or its age.",
+            sum(evictions.broker.values()),
+        ),
     ]  # fmt: skip
 
 

@@ -71,7 +71,7 @@ _DEBTS: Final[Texts] = {
 }
 _LIMITS: Final[Texts] = {
     "gate_limit_{unit}_per_second": (
-        "A limit beside those of groups: of this broker, or of a topic's partitions together; "
+        "A limit of this broker, or of a topic's partitions together, beside the limits of groups; "
         "no series = not limited."
     ),
 }
@@ -86,7 +86,8 @@ def slowness_families(slowness: GateSlowness) -> Iterator[Metric]:
     )
     yield gauge(
         "gate_slow",
-        "For how long it has owed one; its other figures have no series then. 0: it answers in time.",
+        "Time for which the gate has owed the coordinator an answer, while other metrics of the gate "
+        "have no series; 0 = it answers in time.",
         slowness.lasts_ns / NANOS_PER_SECOND,
         "seconds",
     )
@@ -143,7 +144,7 @@ def _delayed(delayed: DelayedView) -> Iterator[Metric]:
     )
     yield labelled_counter(
         "gate_delayed_without_effect",
-        "Those of them whose time of delivery has no effect.",
+        "Messages with deliver_at_time set to no effect.",
         "reason",
         {"due": delayed.due, "topic not persistent": delayed.not_persistent},
     )

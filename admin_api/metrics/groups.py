@@ -44,8 +44,8 @@ _GAUGES: Final[Texts] = {
         "Part of the last round in which a client waited for tokens of {unit}, 0 to 1."
     ),
     "certificate_{unit}_per_second": (
-        "The most that all local limits together can be now; the lowest of all sidecars' counts, "
-        "no series = nothing can be said."
+        "The most that the local limits of all brokers can add up to now; the lowest of all sidecars' "
+        "figures holds, no series = no bound is known."
     ),
     "minute_average_{unit}_per_second": (
         "{Unit} admitted in the last minute, divided by its seconds."
@@ -53,7 +53,7 @@ _GAUGES: Final[Texts] = {
     "minute_peak_{unit}_per_second": "{Unit} admitted in the busiest second of the last minute.",
 }
 _COUNTERS: Final[Texts] = {
-    "admitted_{unit}": "{Unit} that this broker's gate admitted.",
+    "admitted_{unit}": "{Unit} admitted at this broker, by its gate or by its own limiter.",
     "throttled_{unit}_seconds": "Time in which at least one client waited for tokens of {unit}.",
     "throttled_{unit}_windows": "Seconds in which at least one client waited for tokens of {unit}.",
     "refused_{unit}": (
@@ -74,8 +74,8 @@ _PULSARS_COUNTERS: Final[Texts] = {
     "{unit}_used": "{Unit} admitted; Pulsar's name for pulsar_quota_admitted.",
 }
 _WHOLE_GROUP: Final[Texts] = {
-    "participants": "Producers and consumers connected.",
-    "topics": "Topics with a participant.",
+    "participants": "Producers and consumers of the group that are connected to this broker.",
+    "topics": "Topics of the group with a producer or consumer at this broker.",
     "observed": "1 for a group whose limits are only tried out: nothing is held back.",
 }
 

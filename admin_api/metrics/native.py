@@ -12,16 +12,18 @@ from coordinator.core.model import Unit
 from coordinator.native.engine.views import NativeState
 
 _GAUGES: Final[Texts] = {
-    "connected": "1 when entries can be written.",
+    "connected": "1 when entries can be written to Pulsar's topic of resource usage.",
     "limited_topics": "Topics whose own limits are in force, at all brokers.",
 }
 _BY_GROUP: Final[Texts] = {
     "native_dispatch_topics": "Topics at this broker with a dispatch rate of the group's limit.",
 }
 _BY_UNIT: Final[Texts] = {
-    "native_entry": "This broker's entry, of an interval.",
-    "native_rest": "What is in no broker's name, of an interval.",
-    "native_trim_permille": "Of its part that a broker is told.",
+    "native_entry": "This broker's entry in Pulsar's resource usage: what it may pass in an interval.",
+    "native_rest": "Entry for the room in the record that no broker may use, of an interval.",
+    "native_trim_permille": (
+        "Thousandths of its part that this broker's entry has, to make up for batches."
+    ),
 }
 
 
@@ -29,18 +31,20 @@ def native_families(state: NativeState) -> Iterator[Metric]:
     """Yield all families."""
     yield from figures("native_", state, _GAUGES, {})
     yield counter(
-        "native_entries_written", "Messages of entries that a broker took.", state.written
+        "native_entries_written", "Messages with entries that a broker took.", state.written
     )
-    yield counter("native_entries_failed", "Messages of entries that no broker took.", state.failed)
+    yield counter(
+        "native_entries_failed", "Messages with entries that no broker took.", state.failed
+    )
     yield gauge(
         "native_interval_seconds",
-        "Interval of the broker's resource usage.",
+        "Interval at which the broker reports and reads resource usage.",
         state.interval_s,
         "seconds",
     )
     yield gauge(
         "native_poll_seconds",
-        "From one reading of the broker's counters to the next.",
+        "Time from one reading of the broker's counters to the next.",
         state.poll_s,
         "seconds",
     )

@@ -15,14 +15,12 @@ from admin_api.metrics.families import FamilyTable, Texts, counter, gauge
 from coordinator.insight.model.reconciliation_views import ReconciliationView
 
 _GAUGES: Final[Texts] = {
-    "escaping_bytes_per_second": (
-        "The present rate of these bytes; 0 when it is over, or below 1,000."
-    ),
+    "escaping_bytes_per_second": ("Bytes per second that go round the gate now; 0 below 1,000."),
 }
 _COUNTERS: Final[Texts] = {
-    "escaped_bytes": "Bytes that the broker counted and the gate did not pass.",
+    "escaped_bytes": "Bytes that went round the gate: the broker counted them, the gate did not.",
     "escaped_messages": (
-        "The same in messages, as far as clients' claims let their number be known."
+        "Messages that went round the gate, as far as clients' claims let their number be known."
     ),
 }
 
@@ -31,11 +29,15 @@ def reconciliation_families(view: ReconciliationView) -> Iterator[Metric]:
     """Yield all families."""
     yield gauge(
         "reconciliation_seconds",
-        "From one comparison of the broker's counters with the gate's to the next.",
+        "Time from one comparison of the broker's counters with the gate's to the next.",
         view.interval_seconds,
         "seconds",
     )
-    yield counter("reconciliation_readings", "Such comparisons since the start.", view.readings)
+    yield counter(
+        "reconciliation_readings",
+        "Comparisons of the broker's counters with the gate's since the start.",
+        view.readings,
+    )
     yield gauge(
         "reconciliation_failing", "1 while the broker's counters cannot be read.", bool(view.error)
     )

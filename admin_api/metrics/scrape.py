@@ -193,7 +193,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
     yield _disagreements(health)
     yield labelled_counter(
         "announcements_capped",
-        "Looks at which a member announced more than twice its target and counted with an equal part.",
+        "Times that a member announced more than twice its target and was counted with an equal part.",
         "peer",
         health.announcements_capped,
     )
@@ -267,7 +267,7 @@ def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
     yield recording
     told = health or RecorderHealth(recording=False)
     yield from figures("recorder_", told, _RECORDER_GAUGES, _RECORDER_COUNTERS)
-    yield counter("recorder_written_bytes", "The size of these files.", told.bytes_written)
+    yield counter("recorder_written_bytes", "Bytes of the files written.", told.bytes_written)
 
 
 def _conditions(conditions: Conditions) -> Metric:

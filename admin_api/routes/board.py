@@ -82,6 +82,7 @@ _KEYS: dict[SortKey, Callable[[GroupRow], Any]] = {
 async def get_overview(
     backend: Backend,
     contains: Annotated[str, Query(description="only groups with this in their name")] = "",
+    group: Annotated[str | None, Query(description="only the group of this name")] = None,
     standing: Annotated[GroupStatus | None, Query(description="only groups that stand so")] = None,
     sort: Annotated[SortKey, Query()] = SortKey.USED,
     reverse: Annotated[bool, Query(description="the lowest first, names from Z to A")] = False,  # noqa: FBT002
@@ -94,7 +95,9 @@ async def get_overview(
     wanted = [
         row
         for row in rows
-        if contains.lower() in row.group.lower() and standing in (None, row.standing)
+        if contains.lower() in row.group.lower()
+        and group in (None, row.group)
+        and standing in (None, row.standing)
     ]
     wanted.sort(key=lambda row: row.group)
     descending = (sort is not SortKey.NAME) != reverse

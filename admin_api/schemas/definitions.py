@@ -109,7 +109,7 @@ class RequestBody(CamelModel):
         mistakes = list(cls._sort(body, fields))
         more = len(mistakes) - _MISTAKES_TOLD
         if more > 0:
-            mistakes[_MISTAKES_TOLD:] = [f"and {more} more fields"]
+            mistakes[_MISTAKES_TOLD:] = [f"and {more:,} more field{'' if more == 1 else 's'}"]
         try:
             read = cls.model_validate(fields)
         except ValidationError as error:

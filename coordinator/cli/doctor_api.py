@@ -107,8 +107,8 @@ def _bus(health: HealthView) -> Finding:
     for member in others:
         age = member.report_age_ns
         if age is None or member.silent:
-            since = "never" if age is None else f"for {span(age)} not"
-            return wrong("bus", f"{member.broker} was {since} heard", _FIXES["bus"])
+            since = "never heard" if age is None else f"not heard for {span(age)}"
+            return wrong("bus", f"{member.broker} was {since}", _FIXES["bus"])
     return ok("bus", f"every one of {counted(len(others), 'other member')} is heard")
 
 

@@ -214,12 +214,17 @@ def _examined(broker: _Broker, token_file: Path | None) -> Iterator[Finding]:
 def _reading(broker: _Broker, facts: BrokerFacts) -> Finding:
     add = "Put this into its broker.conf and restart it:\n" + "\n".join(LINES)
     if facts.transport != TRANSPORT:
-        return wrong("broker", f"{broker.url} reads no entries, so nothing could steer it", add)
+        return wrong(
+            "broker",
+            f"{broker.url} does not read Pulsar's topic of resource usage, so nothing could steer it",
+            add,
+        )
     if facts.interval_s > SLOW_INTERVAL_S:
         text = f"{broker.url} takes a limit up only once in {facts.interval_s} s"
         return wrong("broker", text, add)
     text = (
-        f"{broker.url} reads entries every {facts.interval_s} s, and reports as {facts.service_url}"
+        f"{broker.url} reads the topic of resource usage every {facts.interval_s} s, and reports as "
+        f"{facts.service_url}"
     )
     return ok("broker", text)
 

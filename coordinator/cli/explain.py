@@ -13,11 +13,11 @@ from coordinator.cli.client import AdminClient
 from coordinator.cli.consoles import console, table
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
-from coordinator.cli.output import ago, per_second, percent, print_json, rate, span
+from coordinator.cli.output import ago, lasting, per_second, percent, print_json, rate, span
 from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.timestamps import age_of, clock_of, here_and_now
 from coordinator.core.answer import written
-from coordinator.core.model import NANOS_PER_MILLI, NANOS_PER_SECOND, Dimension
+from coordinator.core.model import NANOS_PER_MILLI, Dimension
 from coordinator.core.rates import in_digits
 from coordinator.insight.model.views import (
     CertificateView,
@@ -130,7 +130,7 @@ def _told(story: StoryView) -> Table:
     """Return a story as a table: each event with its age, and below it the decisions on it."""
     shown = table([">when", "event, and the decision on it"])
     for event in story.events:
-        shown.add_row(ago(event.age_ns // NANOS_PER_MILLI), event.event)
+        shown.add_row(ago(event.age_ns), event.event)
         for decision in event.decisions:
             shown.add_row("", decision.sentence)
     return shown
@@ -181,10 +181,10 @@ def _headline(explanation: Explanation) -> str:
     what = DIMENSION_NAMES[explanation.dimension.value]
     limit = explanation.local_limit
     limited = "unlimited" if limit is None else f"limit {per_second(limit)}"
-    age = explanation.decided_age_ns / NANOS_PER_SECOND
+    age = lasting(explanation.decided_age_ns // NANOS_PER_MILLI)
     return (
         f"{explanation.group} · {what} · {explanation.broker}    {limited}"
-        f"    (decided {age:.1f} s ago, round {explanation.round})"
+        f"    (decided {age} ago, round {explanation.round:,})"
     )
 
 

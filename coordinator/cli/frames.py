@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from coordinator.cli.client import AdminClient, NoSuchEntry
+from coordinator.core.demand.observing import OBSERVE
 from coordinator.core.model import Dimension
 from coordinator.insight.model.views import (
     BrokerUsageView,
@@ -32,11 +33,12 @@ _SPARK_WIDTH = 10
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One moment: the sidecar, the groups shown, and the number of groups left out."""
+    """One moment: the sidecar, the groups shown, the number of groups left out, and observed groups."""
 
     health: HealthView
     groups: tuple[Explanation, ...]
     left_out: int
+    observed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -70,7 +72,8 @@ def read_frame(client: AdminClient, group: str | None, dimension: Dimension | No
     shown = usages[:MAX_GROUPS]
     groups = [_explained(client, usage, dimension or _limited_in(usage)) for usage in shown]
     found = tuple(group for group in groups if group is not None)
-    return Frame(health, found, len(usages) - len(shown))
+    observed = frozenset(usage.group for usage in shown if usage.enforcement == OBSERVE)
+    return Frame(health, found, len(usages) - len(shown), observed)
 
 
 def _explained(

@@ -56,22 +56,17 @@ def percent(share: float) -> str:
 
 
 def span(nanos: int) -> str:
-    """Return a time: 0.21 s."""
-    return f"{nanos / NANOS_PER_SECOND:.2f} s"
-
-
-def seconds(millis: int) -> str:
-    """Return an age: 0.21 s."""
-    return f"{millis / 1000:.2f} s"
-
-
-def ago(millis: int) -> str:
-    """Return an age as a sentence names it: 0.21 s ago, 3 min 5 s ago."""
-    if millis < 60_000:
-        return f"{millis / 1000:.2f} s ago"
-    minutes, rest = divmod(millis // 1000, 60)
+    """Return a time: 0.21 s, 3 min 5 s, 2 h 10 min."""
+    if nanos < 60 * NANOS_PER_SECOND:
+        return f"{nanos / NANOS_PER_SECOND:.2f} s"
+    minutes, rest = divmod(nanos // NANOS_PER_SECOND, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min ago" if hours else f"{minutes} min {rest} s ago"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def ago(nanos: int) -> str:
+    """Return an age as a sentence names it: 0.21 s ago, 3 min 5 s ago."""
+    return f"{span(nanos)} ago"
 
 
 def lasting(millis: int) -> str:
@@ -83,5 +78,5 @@ def lasting(millis: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: one broker, two brokers."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return a number with its noun: 1 broker, 1,200 brokers."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -15,14 +15,17 @@ from rich.console import Console
 from coordinator.cli.consoles import console, table
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
-from coordinator.cli.output import counted, percent, print_json, rate, span
+from coordinator.cli.output import ago, counted, percent, print_json, rate, span
 from coordinator.cli.session import session_of
+from coordinator.core.demand.observing import OBSERVE
 from coordinator.core.model import Dimension, LimitKey
 from coordinator.insight.model.conditions import IN_HEALTH, ConditionView, Severity
 from coordinator.insight.model.views import GroupCertificatesView, GroupUsageView, HealthView
 from coordinator.runtime.logs import LEVELS
 
 _CONDITIONS_SHOWN = 10
+TRIED_OUT = "tried out: holds nothing back"
+"""Told of a group that is observed, in place of the clients that would wait."""
 _IN_HEALTH = {kind.value for kind in IN_HEALTH}
 _CONDITION_COLUMNS: Mapping[str, Callable[[ConditionView], str]] = {
     "severity": lambda each: each.severity,
@@ -100,9 +103,10 @@ def condition_lines(found: Sequence[ConditionView]) -> list[str]:
     further = [each for each in found if each.condition not in _IN_HEALTH]
     wrong = [each for each in further if each.severity != Severity.INFO.value]
     lines = [f"{each.severity}: {each.sentence}" for each in wrong[:_CONDITIONS_SHOWN]]
-    more = len(further) - len(lines)
-    if more:
-        lines.append(f"{counted(more, 'more condition')}: pulsar-quota conditions")
+    rest = len(further) - len(lines)
+    if rest:
+        what = "more condition" if lines else "condition"
+        lines.append(f"{counted(rest, what)}: pulsar-quota conditions")
     return lines
 
 
@@ -150,7 +154,7 @@ def member_rows(health: HealthView) -> list[tuple[str, ...]]:
                 member.broker + mine,
                 member.api_address or "-",
                 str(member.incarnation),
-                "none yet" if age is None else f"{span(age)} ago",
+                "none yet" if age is None else ago(age),
             )
         )
     return rows
@@ -166,6 +170,7 @@ def summary_rows(
         bounds: the most that all local limits together can be, by group and dimension.
     """
     rows: list[tuple[str, ...]] = []
+    taking_part = sum(row.participants > 0 for row in group.brokers)
     for dimension in Dimension:
         limit = group.limits.of(dimension)
         if limit is None:
@@ -173,6 +178,7 @@ def summary_rows(
         bound = bounds.get((group.group, dimension))
         admitted = sum(row.admitted.of(dimension) or 0 for row in group.brokers)
         throttled = [r.broker for r in group.brokers if r.throttled_permille[dimension] > 0]
+        waits = TRIED_OUT if group.enforcement == OBSERVE else ", ".join(throttled) or "-"
         rows.append(
             (
                 group.group,
@@ -181,8 +187,8 @@ def summary_rows(
                 "?" if bound is None else f"{bound:,}",
                 f"{admitted:,}",
                 percent(float(admitted / limit)) if limit else "-",
-                str(len(group.brokers)),
-                ", ".join(throttled) or "-",
+                str(taking_part),
+                waits,
             )
         )
-    return rows or [(group.group, "-", "unlimited", "-", "-", "-", str(len(group.brokers)), "-")]
+    return rows or [(group.group, "-", "unlimited", "-", "-", "-", str(taking_part), "-")]

@@ -20,9 +20,9 @@ from coordinator.cli.explain import dimension_of, wanted
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.fields import DIMENSION_NAMES
 from coordinator.cli.frames import Frame, RateHistory, fair_share, read_frame, state_of
-from coordinator.cli.output import per_second, print_json, rate
+from coordinator.cli.output import counted, per_second, print_json, rate
 from coordinator.cli.session import GlobalOptions, session_of
-from coordinator.cli.status import held_by
+from coordinator.cli.status import TRIED_OUT, held_by
 from coordinator.core.model import Dimension
 from coordinator.insight.model.views import Explanation, WantView
 
@@ -95,21 +95,28 @@ def drawn(frame: Frame, history: RateHistory) -> RenderableType:
     """Return a frame as it is shown."""
     parts: list[RenderableType] = []
     for explanation in frame.groups:
-        parts += [_headline(explanation), _rows(explanation, frame, history), *explanation.roles]
+        parts += [
+            _headline(explanation, frame),
+            _rows(explanation, frame, history),
+            *explanation.roles,
+        ]
     if not frame.groups:
         parts.append("There are no resource groups.")
     if frame.left_out:
-        parts.append(f"{frame.left_out} more groups; name one to see it.")
+        parts.append(f"{counted(frame.left_out, 'more group')}; name one to see it.")
     degradations = [degradation.value for degradation in frame.health.degradations]
     if frame.health.enforcement_path != "gate":
         parts.append(f"{frame.health.broker}: limits are held {held_by(frame.health)}")
     return Group(*parts, *(f"degraded: {reason}" for reason in degradations))
 
 
-def _headline(explanation: Explanation) -> str:
+def _headline(explanation: Explanation, frame: Frame) -> str:
     what = DIMENSION_NAMES[explanation.dimension.value]
     refused = "" if explanation.refused is None else _refused(explanation)
-    return f"group {explanation.group}: {per_second(explanation.cluster_limit)} {what}{refused}"
+    tried = f", {TRIED_OUT}" if explanation.group in frame.observed else ""
+    return (
+        f"group {explanation.group}: {per_second(explanation.cluster_limit)} {what}{refused}{tried}"
+    )
 
 
 def _refused(explanation: Explanation) -> str:

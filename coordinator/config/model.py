@@ -113,8 +113,8 @@ class Config:
     once. Each takes two file descriptors: where fewer are allowed, this bound is lower, and the log says
     so."""
     gate_connections_per_host_max: Annotated[int, between(1, 1_000_000)] = 5_000
-    """the same for one host, which is an IPv4 address or the first 64 bits of an IPv6 address. Half of
-    all, since behind a proxy or a NAT many clients are one host."""
+    """clients of one host that may be connected to this gate; a host is an IPv4 address or the first 64
+    bits of an IPv6 address. Half of all, since behind a proxy or a NAT many clients are one host."""
     admin_listen: Address = "127.0.0.1:8087"
     """host:port of the admin API; anything but loopback needs keys for tokens."""
     admin_advertised_address: AddressOrNone = ""
@@ -141,9 +141,9 @@ class Config:
     """connections to the admin API at once. At the bound a new one takes the place of the one that has
     waited longest without a request; where all have one, it gets 503."""
     admin_connections_per_host: Annotated[int, between(4, 65_536)] = 128
-    """the same of one client address."""
+    """connections of one client address to the admin API at once."""
     admin_request_seconds: Annotated[float, between(1.0, 300.0)] = 10.0
-    """within which a TLS handshake must be done, and a request's head arrive, or the connection is
+    """time within which a TLS handshake must be done, and a request's head arrive, or the connection is
     closed. A body has as long, or is answered with 408; who takes less than 64 KiB of an answer in that
     time is hung up on."""
     admin_idle_seconds: Annotated[float, between(1.0, 3600.0)] = 5.0
@@ -194,8 +194,8 @@ class Config:
     alone; what is there already keeps its permissions. Empty shows none, and every client of ZooKeeper
     may change our nodes."""
     zookeeper_sasl: bool = False
-    """whether they are shown by SASL (DIGEST-MD5, for an ensemble with a JAAS login), or by ZooKeeper's
-    digest scheme. Needs the extra sasl of the package."""
+    """whether zookeeper_credentials_file is shown by SASL (DIGEST-MD5, for an ensemble with a JAAS
+    login), or by ZooKeeper's digest scheme. Needs the extra sasl of the package."""
     zookeeper_tls: bool = False
     """whether the servers are spoken to with TLS; zookeeper_servers are then their secureClientPort, by
     the names that their certificates have."""
@@ -210,11 +210,13 @@ class Config:
     """how soon a dead sidecar's share is free. Shorter than a pause of the process (garbage collection,
     suspended machine) costs needless re-joins."""
     report_interval_seconds: Annotated[float, between(0.1, 300.0)] = 1.0
-    """length of a round; see CoreSettings.round_ns."""
+    """length of a round: how often a sidecar reports its broker's traffic and computes limits anew.
+    Longer rounds cost less, and shares follow later."""
     complete_report_rounds: Annotated[int, between(1, 100_000)] = 300
     """rounds from one report that lists every group to the next (PIP-82: "once in N cycles")."""
     report_change_ratio: Annotated[float, between(0.0, 1.0)] = 0.05
-    """a group is reported between them when a rate changed by more than this; PIP-82's example is 0.1."""
+    """between two complete reports a group is reported when a rate changed by more than this part of it;
+    PIP-82's example is 0.1."""
     burst_seconds: Annotated[float, between(0.001, 10.0)] = 0.05
     """how much of a local limit may be saved up. Small, since the bursts of all brokers add up."""
     limit_mode: Literal["bucket", "window"] = "bucket"
@@ -222,10 +224,11 @@ class Config:
     each second the whole rate at once, and what is beyond it waits for the next second, as a managed
     Pulsar does."""
     topic_limit_mode: Literal["bucket", "window", "soft"] = "bucket"
-    """the same for limits of topics; soft is that service's mode for partitions: looked at every 50 ms,
-    and when it is exceeded nothing passes until the second is over."""
+    """how limits of topics and partitions are enforced: bucket and window as in limit_mode; soft looks
+    every topic_limit_check_seconds, and when a limit is exceeded nothing passes until the second is over,
+    as a managed Pulsar limits partitions."""
     topic_limit_check_seconds: Annotated[float, between(0.005, 1.0)] = 0.05
-    """how often that is, in mode soft."""
+    """how often limits of topics and partitions are looked at with topic_limit_mode = "soft"."""
     cluster_group: GroupOrNone = ""
     """the resource group that all traffic counts against, beside its own groups; empty is none.
     /quota/v1/cluster/specification sets its limits. It must be the same for all sidecars."""
@@ -242,11 +245,12 @@ class Config:
     bound the client is not read any more until half of it is free. As much again of messages to its
     consumers; one that would exceed it is closed, and subscribes again."""
     publish_buffer_bytes_max: Annotated[int, between(6 * 1024 * 1024, 2**40)] = 512 * 1024 * 1024
-    """the same for all connections together, as a sidecar's memory must not grow with the number of
-    throttled clients. What waits for one limit, on however many connections, takes at most as much of it
-    as it leaves free: half of it alone, a third each of two. Messages to consumers have a quarter of that
-    beside it by the same rule, and another quarter for the first small one of each connection. What has
-    arrived of large commands that are not complete is at most half as much, or one that is larger."""
+    """bytes of held publishes of all connections together, as a sidecar's memory must not grow with the
+    number of throttled clients. What waits for one limit, on however many connections, takes at most as
+    much of it as it leaves free: half of it alone, a third each of two. Messages to consumers have a
+    quarter of that beside it by the same rule, and another quarter for the first small one of each
+    connection. What has arrived of large commands that are not complete is at most half as much, or one
+    that is larger."""
     pending_publish_requests_max: Annotated[int, between(0, 1_000_000)] = 0
     """per client connection, publishes that wait for the broker's receipt; 0 leaves that to the broker's
     own maxPendingPublishRequestsPerConnection."""
@@ -261,13 +265,13 @@ class Config:
     gate. Their producers of geo-replication are limited only by the group of their cluster; they are
     counted apart and logged. The default names none."""
     replication_peer_roles: tuple[Role, ...] = ()
-    """the same by the common name of the certificate that they show to the gate, which takes
-    gate_tls_client_ca_file."""
+    """other clusters' brokers that replicate into this one, by the common name of the certificate that
+    they show to the gate, which takes gate_tls_client_ca_file."""
     replication_producer_prefix: Annotated[
         str, ValueForm(bool, "use the brokers' replicatorPrefix")
     ] = "pulsar.repl"
-    """what the names of those producers begin with, the replicatorPrefix of the other clusters'
-    brokers."""
+    """what the names of producers of geo-replication begin with, the replicatorPrefix of the other
+    clusters' brokers."""
     broker_publish_rate_in_msgs: RateOrNone = -1
     """limit of everything that is published through this gate, beside the limits of groups and topics, in
     messages per second; -1 is no limit, 0 lets nothing pass. This and the next nine are read again at
@@ -290,7 +294,7 @@ class Config:
     subscribe_rate_per_consumer: Annotated[int, between(UNLIMITED, 1_000_000)] = -1
     """how often one consumer (host, name and id) may subscribe per period; -1 is no limit."""
     subscribe_rate_period_seconds: Annotated[int, between(1, 86_400)] = 30
-    """that period."""
+    """the period of subscribe_rate_per_consumer."""
     hold_seconds: Annotated[float, between(1.0, 3600.0)] = 30.0
     """how long limits are held when the bus is silent; longer than the gap of about 12 s when a bus
     topic's owner dies, and at least 8 times report_interval_seconds, so that a silent peer has been
@@ -334,9 +338,10 @@ class Config:
     publishes, or the backlog is evicted, as the quota's policy says. This and the next two are read again
     at SIGHUP. It must be the same for all sidecars."""
     backlog_dry_run_namespaces: tuple[Namespace, ...] = ()
-    """tenant/namespace where that is only written down."""
+    """tenant/namespace where the action on an exceeded quota is only written down."""
     backlog_enforcement_seconds: Annotated[float, between(1.0, 3600.0)] = 5.0
-    """how often their topics are looked at."""
+    """how often the topics of backlog_enforced_namespaces and backlog_dry_run_namespaces are looked
+    at."""
     reconcile_seconds: Annotated[float, between(0.5, 60.0, beside=0)] = 2.0
     """how often, at most, the broker's counters are compared with the gate's, which shows the traffic
     that goes round the gate. 0 is never."""

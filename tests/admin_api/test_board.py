@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +13,7 @@ from fastapi import Request
 from starlette.types import Message
 
 from admin_api.errors import ApiError
-from admin_api.routes import events
+from admin_api.routes import dashboard, events
 from admin_api.routes.events import _stream
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member, Rates, ResourceGroup
@@ -42,6 +44,10 @@ async def test_the_overview_pages_filters_and_sorts(
     assert [row["group"][-1] for row in page["rows"]] == ["4", "3", "2", "1", "0"]
     page = (await client.get("/quota/v1/overview?standing=unlimited")).json()
     assert [(row["group"], row["foremost"]) for row in page["rows"]] == [("team-0", None)]
+    await client.put("/admin/v2/resourcegroups/team", json={})
+    await world.watch.look()
+    page = (await client.get("/quota/v1/overview?group=team")).json()
+    assert [row["group"] for row in page["rows"]] == ["team"]
 
 
 @pytest.mark.parametrize("path", ["overview", "groups", "usage", "limits", "certificate"])
@@ -246,3 +252,14 @@ async def test_the_page_and_its_files_need_no_token_and_run_nothing_foreign(
 async def test_only_the_pages_own_files_are_served(client: httpx.AsyncClient, name: str) -> None:
     """No other file of the host is served."""
     assert (await client.get(f"/dashboard/{name}")).status_code == 404
+
+
+def test_every_module_of_the_page_is_fetched_at_once() -> None:
+    """One that the page does not name is asked for only when its importer has been read."""
+    folder = Path(dashboard.__file__).parent.parent / "dashboard"
+    named = re.findall(
+        r"(?:modulepreload\" href|module\" src)=\"/dashboard/([a-z]+\.js)\"",
+        (folder / "index.html").read_text(encoding="utf-8"),
+    )
+
+    assert sorted(named) == sorted({each.name for each in folder.glob("*.js")} - {"docs.js"})

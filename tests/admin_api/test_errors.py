@@ -204,3 +204,22 @@ async def test_an_entry_that_cannot_be_read(world: World, method: str, path: str
 
     assert answer.status_code == 409
     assert answer.json()["reason"] == "The store refused: resource group rg1: not JSON"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("overview?limit=0", "limit: must be greater than or equal to 1, but is "),
+        ("overview?limit=many", 'limit: must be a valid integer, but is "many"'),
+        ("overview?sort=size", "sort: must be 'used', 'name'"),
+        ("explain/orders?dimension=publish", "dimension: must be 'publishRateInMsgs'"),
+    ],
+)
+async def test_a_wrong_parameter_is_told_as_a_wrong_field_is(
+    client: httpx.AsyncClient, orders: str, path: str, reason: str
+) -> None:
+    """Its name, what it must be, and what it is."""
+    refused = await client.get(f"/quota/v1/{path}")
+
+    assert refused.status_code == 400
+    assert refused.json()["reason"].startswith(reason)

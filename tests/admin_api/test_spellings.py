@@ -123,8 +123,10 @@ async def test_of_many_mistakes_a_few_are_told(client: httpx.AsyncClient) -> Non
     """The reason says how many more there are."""
     refused = await client.put(GROUP, json={f"x{number}": 1 for number in range(4_000)})
     assert refused.status_code == 400
-    assert refused.json()["reason"].endswith("; and 3995 more fields")
+    assert refused.json()["reason"].endswith("; and 3,995 more fields")
     assert len(refused.text) < 2_000
+    refused = await client.put(GROUP, json={f"x{number}": 1 for number in range(6)})
+    assert refused.json()["reason"].endswith("; and 1 more field")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ async def test_the_busiest_partition_comes_first_with_how_many_would_do(
     await metered(world, monkeypatch)
     async with world.running(), opened(browser, world, "#/topics") as (page, mistakes):
         busy = page.get_by_role("row").filter(has_text=TOPIC)
-        await expect(busy).to_contain_text("950 of 1,000 msg/s")
+        await expect(busy).to_contain_text("950 msg/s of 1,000 msg/s")
         await expect(busy).to_contain_text("4 partitions, now 3")
         await expect(busy.get_by_role("meter")).to_have_attribute("aria-valuenow", "95")
         quiet = page.get_by_role("row").filter(has_text="orders/quiet")

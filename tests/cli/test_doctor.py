@@ -71,7 +71,7 @@ def test_every_degradation_has_a_fix(
     ("age_ms", "silent", "told"),
     [
         (None, False, "broker-7 was never heard"),
-        (20_000, True, "broker-7 was for 20.00 s not heard"),
+        (20_000, True, "broker-7 was not heard for 20.00 s"),
         (20_000, False, "every one of 2 other members is heard"),
     ],
 )

@@ -12,13 +12,14 @@ import pytest
 
 from coordinator.cli.frames import RateHistory, fair_share, read_frame, spark_line, state_of
 from coordinator.cli.session import GlobalOptions
+from coordinator.cli.status import TRIED_OUT, summary_rows
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Degradation, Lifecycle
-from coordinator.core.model import Dimension, Member
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Member, Rates
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.delayed import DelayedTopic, DelayedView
-from coordinator.insight.model.views import DisagreementView, WantView
+from coordinator.insight.model.views import DisagreementView, GroupUsageView, WantView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
@@ -38,6 +39,30 @@ def test_status(run: Run) -> None:
     assert cells(shown, "orders") == (
         ["orders", "publish", "messages", "3,000", "3,000", "2,991", "100", "%", "2", "broker-2"]
     )
+
+
+def test_a_long_silence_is_told_in_hours_and_minutes(run: Run, world: World) -> None:
+    """Thousands of seconds are no age that an operator reads."""
+    seconds = 4_381
+    silent = replace(world.views.health().members[1], report_age_ns=seconds * NANOS_PER_SECOND)
+    since = DisagreementView("broker-2", Matter.USAGE, 185 * NANOS_PER_SECOND)
+    world.views.turn(members=(world.views.health().members[0], silent), disagreements=(since,))
+
+    shown = run("status").stdout
+
+    assert cells(shown, "broker-2")[3:] == ["1", "h", "13", "min", "ago"]
+    assert "broker-2 has gone by other usage for 3 min 5 s" in shown
+
+
+def test_a_group_that_is_tried_out_has_no_throttled_brokers() -> None:
+    """Nothing waits for it; and brokers count that have a client of it."""
+    away = replace(usage_row("broker-2", 0, 50, 0), participants=0)
+    rows = (usage_row("broker-1", 90, 50, 500), away)
+    usage = GroupUsageView("orders", "observe", {}, Rates(publish_messages=100), rows)
+
+    assert summary_rows(usage, {}) == [
+        ("orders", "publish messages", "100", "?", "90", "90 %", "1", TRIED_OUT)
+    ]
 
 
 def test_status_while_degraded(run: Run, world: World) -> None:
@@ -311,6 +336,8 @@ def test_top_leaves_out_the_quiet_groups(run: Run) -> None:
     shown = run("top", "--once").stdout
 
     assert "2 more groups; name one to see it." in shown
+    run("groups", "delete", "quiet-0")
+    assert "1 more group; name one to see it." in run("top", "--once").stdout
 
 
 def test_top_of_nothing(run: Run) -> None:

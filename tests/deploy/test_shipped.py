@@ -87,6 +87,14 @@ async def test_every_alert_is_about_metrics_that_exist() -> None:
     assert all(rule["annotations"]["action"] for rule in rules if "alert" in rule)
 
 
+def test_no_alert_counts_one_thing_in_the_plural() -> None:
+    """A count of 1 reads well, since it stands behind what is counted; units may follow a value."""
+    counted = re.compile(r"\{\{ \$value(?: \| humanize)? \}\} (?!bytes/s|s$)\w+")
+    summaries = [rule["annotations"]["summary"] for rule in alerts().values()]
+
+    assert [text for text in summaries if counted.search(text)] == []
+
+
 def test_every_alert_has_a_test() -> None:
     """`promtool test rules` shows of each that it fires."""
     rules = read_yaml("prometheus", "rules.yaml")["groups"]
@@ -138,6 +146,18 @@ async def test_every_panel_shows_metrics_that_exist() -> None:
 
     assert {name for query in asked for name in _METRIC.findall(query)} <= await known_metrics()
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_dashboard_has_messages_and_bytes_in_their_units() -> None:
+    """Grafana writes mps as msg/s, and Bps as B/s."""
+    found = {
+        panel["fieldConfig"]["defaults"]["unit"]
+        for panel in read_dashboard()["panels"]
+        for target in panel.get("targets", ())
+        if "messages_per_second" in target["expr"] or "messages_total" in target["expr"]
+    }
+
+    assert found == {"mps"}
 
 
 def test_grafana_knows_every_word_of_the_dashboard() -> None:

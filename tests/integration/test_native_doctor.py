@@ -27,7 +27,7 @@ def test_what_is_proposed_for_brokers_that_read_entries_can_be_used(
     assert (done.returncode, {each["level"] for each in found}) == (0, {"ok", "note"})
     read = [each["text"] for each in found if each["subject"] == "broker"]
     assert len(read) == len(cluster.brokers)
-    assert all("reads entries every" in text for text in read)
+    assert all("reads the topic of resource usage every" in text for text in read)
     proposed = [each["fix"].partition("\n")[2] for each in found if each["subject"] == "sidecar"]
     asked = {broker.web_url for broker in cluster.brokers}
     assert {tomllib.loads(lines)["broker_web_url"] for lines in proposed} == asked

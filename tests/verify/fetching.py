@@ -1,4 +1,4 @@
-"""What rooms need beside the launcher's jars: fetched and built once, before the room's time begins.
+"""The needs of rooms beside the launcher's jars: fetched and built once, before the room's time begins.
 
 On a machine that has none of it yet this takes minutes, and a room's ten are for its tests.
 """
@@ -40,7 +40,7 @@ FETCHES: Final = {
     "ways": _of_ways,
     "spark": _of_spark,
 }
-"""What rooms fetch, given the cache's directory; the others need what `make requirements` fetched."""
+"""For each room what it fetches, given the cache's directory; others need what is fetched already."""
 
 
 def fetch(room: str) -> None:

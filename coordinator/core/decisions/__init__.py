@@ -1,1 +1,1 @@
-"""How the local limits of this broker are decided, each with the reason for it."""
+"""The decisions on the local limits of this broker, each with the reason for it."""

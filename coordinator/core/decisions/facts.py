@@ -1,4 +1,4 @@
-"""What a decision is made from: the limit that is asked for, and the facts of the pass."""
+"""The input of a decision: the limit that is asked for, and the facts of the pass."""
 
 from __future__ import annotations
 

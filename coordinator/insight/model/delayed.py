@@ -114,5 +114,6 @@ class DelayedView:
         topics = sorted(self.topics, key=lambda topic: (-topic.due, topic.topic))
         warnings = [warning for topic in topics for warning in topic.warned().warnings]
         more = len(warnings[TOLD:])
-        rest = (f"And {more:,} more such warnings: see /quota/v1/gate/delayed.",) if more else ()
+        such = "warning" if more == 1 else "warnings"
+        rest = (f"And {more:,} more such {such}: see /quota/v1/gate/delayed.",) if more else ()
         return (counted, *warnings[:TOLD], *rest)

@@ -242,7 +242,7 @@ def _wants(
         row = state.usage.row(broker, name, dimension.monitoring_class)
         traffic = (0, 0) if row is None else reported(row, dimension)
         limit = _limit_in_force(state, name, broker, dimension)
-        age_ns = _report_age_ns(state, broker, now_ns) or 0
+        age_ns = _report_age_ns(state, broker, now_ns)
         rows.append(want_of(broker, claim, traffic, limit, state.settings, age_ns))
     return tuple(rows)
 
@@ -313,7 +313,7 @@ def _broker_row(state: CoordinatorState, name: str, broker: str, now_ns: int) ->
         throttled_permille=throttled,
         participants=participants,
         topics=topics,
-        report_age_ns=_report_age_ns(state, broker, now_ns) or 0,
+        report_age_ns=_report_age_ns(state, broker, now_ns),
     )
 
 

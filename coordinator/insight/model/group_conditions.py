@@ -8,6 +8,7 @@ is the price of a check, and no patience with a condition.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import ceil
 from zlib import crc32
 
 from coordinator.core.lifecycle import Lifecycle
@@ -76,7 +77,8 @@ class GroupConditions:
             if figures.participants
         }
         exceeded = {
-            dimension: most * 1000 // max(1, row.dimensions[dimension].limit)
+            # Certificates are whole numbers: that of 1.5/s is 2/s, at rest, too.
+            dimension: most * 1000 // max(1, ceil(row.dimensions[dimension].limit))
             for dimension, most in found.items()
             if most is not None
         }

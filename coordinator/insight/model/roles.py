@@ -24,7 +24,9 @@ def role_sentences(found: Iterable[RoleView], group: str, dimension: Dimension) 
     ]
     told = [_sentence(each) for each in longest_held(ours)[:ROLES_TOLD]]
     more = len(ours) - len(told)
-    return (*told, *([f"{more} more roles count here."] if more else []))
+    if more:
+        told.append("1 more role counts here." if more == 1 else f"{more} more roles count here.")
+    return tuple(told)
 
 
 def _sentence(view: RoleView) -> str:

@@ -69,8 +69,10 @@ class SampleSeries:
             self._drop(length + 1 - keep)
 
     def view(self, after: int = -1) -> SeriesView:
-        """Return the samples with a higher number than ``after``."""
-        start = min(max(0, after + 1 - self._dropped), len(self._times_ns))
+        """Return the samples with a number above ``after``; all, if no sample has that number yet."""
+        newest = self._dropped + len(self._times_ns) - 1
+        # A higher number is of an earlier process, or of a group that was deleted and made anew.
+        start = max(0, after + 1 - self._dropped) if after <= newest else 0
         present = sorted(self._brokers)
         return SeriesView(
             first=self._dropped + start,

@@ -36,8 +36,8 @@ class BrokerUsageView:
     """producers and consumers connected"""
     topics: int
     """topics with a participant"""
-    report_age_ns: Age
-    """milliseconds since its last report arrived"""
+    report_age_ns: Age | None
+    """milliseconds since its last report arrived; null = none of this incarnation"""
 
 
 @answer
@@ -223,7 +223,7 @@ class WantView:
     throttled_permille: Permille
     """part of its last round in which a client waited"""
     report_age_ns: Age | None
-    """null = of a decision of the past"""
+    """null = none has arrived, or of a decision of the past"""
 
 
 @answer

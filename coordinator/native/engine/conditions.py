@@ -119,9 +119,13 @@ def conditions(seen: Observed, now_ns: int) -> Iterator[NativeCondition]:
         yield from _of_broker(seen, seen.facts, now_ns)
     for stranger in seen.strangers:
         text = (
-            f"{stranger.producer} writes in the name of {stranger.broker} on the topic of entries"
+            f"{stranger.producer} writes on the topic of resource usage in the name of "
+            f"{stranger.broker}"
         )
-        fix = "find who it is and take away its permission to produce on pulsar/system; it is out-written"
+        fix = (
+            "find who it is and take away its permission to produce on pulsar/system; meanwhile the "
+            "sidecar writes over it"
+        )
         yield NativeCondition("stranger", text, fix)
     if seen.unsteered:
         text = (
@@ -174,7 +178,9 @@ def _of_connection(seen: Observed) -> Iterator[NativeCondition]:
         fix = (
             "the sidecar's role must be allowed to produce and consume on pulsar/system; see bus_*"
         )
-        yield NativeCondition("topic", f"entries cannot be written: {seen.health.reason}", fix)
+        yield NativeCondition(
+            "topic", f"the topic of resource usage cannot be used: {seen.health.reason}", fix
+        )
     if seen.admin_error:
         fix = "broker_web_url must answer, and broker_token_file hold a super-user's token"
         yield NativeCondition(
@@ -219,9 +225,11 @@ def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[Nati
             f"brokers of {facts.version[:_VERSION_MAX] or 'an unknown version'} may stop replicating for "
             f"ever when a rate holds them back, so replication is not limited to {_listed(seen.remotes)}"
         )
-        yield NativeCondition("replication", text, "take Pulsar 4.2.4, 5.0.1 or later")
+        yield NativeCondition("replication", text, "upgrade to Pulsar 4.2.4, 5.0.1 or later")
     if facts.transport != TRANSPORT:
-        text = "the broker reads no entries, so each broker lets the whole record pass"
+        text = (
+            "the broker does not read the topic of resource usage, so it lets the whole record pass"
+        )
         yield NativeCondition(
             "transport", text, f"set resourceUsageTransportClassName={TRANSPORT} in broker.conf"
         )

@@ -87,8 +87,9 @@ def _of_dispatch(natives: list[NativeView], dimension: Dimension) -> str:
             "Not held back here: no namespace is attached to the group, or topics have no policies."
         )
     topics = sum(view.dispatch_topics for view in natives)
+    of = "1 topic" if topics == 1 else f"{topics:,} topics"
     return (
-        f"Pulsar's dispatch rates of {topics:,} topics hold it here, set by this sidecar; topics with "
+        f"Pulsar's dispatch rates of {of} hold it here, set by this sidecar; topics with "
         "little use have their namespaces' default. A change takes up to 2 s, and a rate that rises lets "
         "a second of it pass at once."
     )

@@ -9,7 +9,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Member, UsageReport
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import explain
-from tests.core.cluster import activate
+from tests.core.cluster import GROUP, activate
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,14 @@ def test_a_member_is_silent_after_three_rounds_and_15_s(
 
     assert told(limit_ns := silent_after_s * NANOS_PER_SECOND) == (limit_ns, False)
     assert told(limit_ns + 1) == (limit_ns + 1, True)
+
+
+def test_a_member_that_was_not_heard_has_no_age_in_the_usage() -> None:
+    """An age of 0 would say that its figures are of now."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    activate(state)
+    state.handle(MembersChanged((Member("b1", 7), Member("b2", 8))), 0)
+
+    own, other = explain.group_view(state, GROUP, 10**12).brokers
+
+    assert (own.report_age_ns, other.report_age_ns) == (0, None)

@@ -32,6 +32,17 @@ def test_only_what_is_new_is_given_to_who_has_the_rest() -> None:
     assert series.view(after=19).times_ns == ()
 
 
+def test_after_a_number_that_no_sample_has_all_are_returned() -> None:
+    """The reader has it from an earlier process, and would wait for as long as that one ran."""
+    series = SampleSeries()
+    for time in range(3):
+        series.add(time, 100, {"b1": (time, 50)}, keep=10)
+
+    view = series.view(after=300)
+
+    assert (view.first, view.times_ns) == (0, (0, 1, 2))
+
+
 def test_the_past_is_bounded_and_forgets_who_is_not_in_it() -> None:
     """At most a quarter more than is to be kept."""
     series = SampleSeries()

@@ -126,6 +126,17 @@ def test_a_limit_with_a_fraction_is_told_as_it_is() -> None:
     assert "/s of 2,999.5/s (" in seen[ConditionKind.CERTIFICATE_HIGH].sentence
 
 
+def test_a_certificate_that_rounds_a_small_limit_up_is_not_high() -> None:
+    """At rest the local limits of 3.5/s add up to 3.5/s, of which the certificate makes 4/s."""
+    cluster = Watched()
+    cluster.limit = Fraction(7, 2)
+
+    seen = started(cluster, b1=5_000, b2=5_000).seen()
+
+    assert ConditionKind.CERTIFICATE_HIGH not in seen
+    assert ConditionKind.THROTTLED in seen
+
+
 def test_a_certificate_of_a_group_that_is_gone_is_forgotten() -> None:
     """The next group of that name starts anew."""
     cluster = started(Watched(ConditionThresholds(certificate_permille=500)), b1=5_000)

@@ -51,7 +51,7 @@ def test_the_slack_of_a_dispatch_limit_names_the_topics_that_hold_it() -> None:
     dispatch.poll([TopicCount("t/n", "persistent://t/n/a", consumers=1)], S, 2 * S)
     shown = NativeState("native", "u", interval_s=1, groups=steering.views())
     assert shown.groups[0].dispatch == (200, None)
-    assert "rates of 1 topics hold it" in shown.slack("g", Dimension.DISPATCH_MESSAGES)
+    assert "rates of 1 topic hold it" in shown.slack("g", Dimension.DISPATCH_MESSAGES)
     assert "Not held back" in shown.slack("g", Dimension.DISPATCH_BYTES)
 
 
