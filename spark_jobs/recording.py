@@ -172,6 +172,8 @@ def _roots(spark: SparkSession | None, directory: StorePlace) -> tuple[dict[str,
         raise RefusedInput(f"{directory}: no such directory; name what record_dir names") from error
     except StoreFailure as error:
         raise RefusedInput(str(error)) from error
+    except OSError as error:
+        raise RefusedInput(f"{directory}: cannot be read: {error.strerror}") from error
 
 
 def _listed(store: Store, directory: StorePlace) -> tuple[dict[str, str], list[str]]:
