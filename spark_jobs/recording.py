@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import TypedDict
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
@@ -93,6 +94,29 @@ def session_for(
         if place.is_here:
             _refuse_lacking(place, required, *_roots(None, place))
     return session(name, cores, quick=all(map(is_small, recorded)))
+
+
+class ReadOptions(TypedDict, total=False):
+    """The options of every job on its input: a cluster's name, local cores, bad files left out."""
+
+    cluster: str | None
+    cores: int
+    skip_unreadable: bool
+
+
+def recording_of(
+    name: str,
+    directory: Path | StorePlace | str,
+    *,
+    required: Sequence[str] = REQUIRED,
+    cluster: str | None = None,
+    cores: int = 2,
+    skip_unreadable: bool = False,
+) -> Recording:
+    """Start a session that suits a recording, and open it; raises as both do."""
+    place = place_of(directory)
+    spark = session_for(name, cores, place, required=required)
+    return open_recording(spark, place, cluster, required=required, skip_unreadable=skip_unreadable)
 
 
 def open_recording(

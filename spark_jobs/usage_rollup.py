@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
@@ -29,7 +29,7 @@ from spark_jobs.days import write_days
 from spark_jobs.forecast import forecast
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import parser_of, run
-from spark_jobs.recording import Recording, open_recording, session_for
+from spark_jobs.recording import ReadOptions, Recording, recording_of
 from spark_jobs.session import computing
 from spark_jobs.timeline import THROTTLED, held_share, highest_limit, limits_over_time
 from spark_jobs.trees import tree_hours
@@ -199,10 +199,7 @@ def _parents(of_trees: DataFrame) -> DataFrame:
 def produce(
     directory: Path | StorePlace | str,
     out: Path | StorePlace | str,
-    *,
-    cluster: str | None = None,
-    cores: int = 2,
-    skip_unreadable: bool = False,
+    **reading: Unpack[ReadOptions],
 ) -> RollUpOutcome:
     """Do it with a session of its own.
 
@@ -210,10 +207,8 @@ def produce(
         RefusedInput: nothing can be made of the directory.
         OSError: the output cannot be written.
     """
-    place, target = place_of(directory), place_of(out)
-    spark = session_for("pulsar-quota rollup", cores, place)
-    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
-    return roll_up(recording, target)
+    target = place_of(out)
+    return roll_up(recording_of("pulsar-quota rollup", directory, **reading), target)
 
 
 def text(outcome: RollUpOutcome) -> str:
