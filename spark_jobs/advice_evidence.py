@@ -91,13 +91,15 @@ def namespaces_then(namespaces: DataFrame, throttled: DataFrame) -> Found:
 def _by_subject(rows: DataFrame, name: str, measure: str) -> Found:
     largest = Window.partitionBy(*_GROUP).orderBy(F.desc(measure), name)
     kept = rows.withColumn("rank", F.row_number().over(largest)).where(F.col("rank") <= FELT_MAX)
+    told = [column for column in rows.columns if column not in _GROUP]
+    return _by_limit(kept.orderBy(*_GROUP, "rank"), told)
+
+
+def _by_limit(rows: DataFrame, columns: Sequence[str]) -> Found:
     found: Found = {}
-    for row in kept.orderBy(*_GROUP, "rank").collect():
-        told = row.asDict()
-        key = (told.pop("resource_group"), told.pop("dimension"))
-        found.setdefault(key, []).append(
-            {one: value for one, value in told.items() if one not in ("monitoring_class", "rank")}
-        )
+    for row in rows.collect():
+        told = {column: row[column] for column in columns}
+        found.setdefault((row["resource_group"], row["dimension"]), []).append(told)
     return found
 
 
@@ -136,22 +138,17 @@ def played(
         .cogroup(told.join(F.broadcast(windows.drop("since")), KEY).groupBy(*KEY))
         .applyInPandas(_player(limits), _PLAYED)
     )
-    by_group: Found = {}
-    for answer in answers.orderBy("part").collect():
-        of = {name: answer[name] for name in ("part", "limit", "throttled", "seconds")}
-        by_group.setdefault((answer["resource_group"], answer["dimension"]), []).append(of)
-    return by_group
+    return _by_limit(answers.orderBy("part"), ("part", "limit", "throttled", "seconds"))
 
 
 def _player(
     limits: Mapping[tuple[str, str], Mapping[Dimension, int]],
 ) -> Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]:
     """Return the work of an executor that plays one group and class."""
-    columns = [column.split()[0] for column in _PLAYED.split(",")]
 
     def play(rows: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
         if rows.empty or told.empty:
-            return pd.DataFrame(columns=columns)
+            return pd.DataFrame()
         name = rows["resource_group"].iloc[0]
         advised = limits[name, rows["monitoring_class"].iloc[0]]
         found = []
@@ -167,6 +164,6 @@ def _player(
                     throttled = round(figures.throttled * story.seconds)
                     row = (part, parts[dimension], throttled, story.seconds)
                     found.append((name, dimension.value, *row))
-        return pd.DataFrame(found, columns=columns)
+        return pd.DataFrame(found)
 
     return play

@@ -26,10 +26,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.simulation.tree_replay import TreePlace
@@ -43,11 +43,11 @@ from spark_jobs.pages import refuse_without
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import parser_of, run
 from spark_jobs.proposal import as_yaml
-from spark_jobs.recording import Recording, open_recording, session_for
+from spark_jobs.recording import ReadOptions, Recording, recording_of
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import tree_places
 from spark_jobs.session import computing
-from spark_jobs.timeline import SATURATED, SETTINGS, limits_over_time, seen_once
+from spark_jobs.timeline import SATURATED, SETTINGS, held_share, limits_over_time, seen_once
 
 SHARE_MAX = 0.1
 """A limit that holds back for longer is one that clients are to feel."""
@@ -59,14 +59,6 @@ _ADVICE = """resource_group string, monitoring_class string, dimension string, a
     limit bigint, busiest bigint, throttled array<bigint>"""
 
 
-class BadShare(RefusedInput):
-    """A part of the time that cannot be asked for; the message says what can."""
-
-
-class BadReplay(RefusedInput):
-    """Seconds that cannot be played again; the message says which can."""
-
-
 def broker_demand(admitted: DataFrame) -> DataFrame:
     """One row per group, class, dimension, second and broker: least, most, topics, known."""
     merged = admitted.groupBy(*_GROUP, F.unix_seconds("second").alias("second"), "broker").agg(
@@ -75,7 +67,7 @@ def broker_demand(admitted: DataFrame) -> DataFrame:
         F.sum("observed_us").alias("observed_us"),
         F.max("topics").alias("topics"),
     )
-    held = F.least(F.try_divide(F.col("held_us"), F.col("observed_us")), F.lit(1.0))
+    held = held_share(F.col("held_us"), F.col("observed_us"))
     most = F.when(held >= SATURATED, F.lit(math.inf)).otherwise(F.try_divide("least", 1 - held))
     return merged.select(
         *_GROUP, "second", "broker", "least", most.alias("most"),
@@ -227,9 +219,9 @@ def _cautioned(advice: dict[str, Any], place: TreePlace | None) -> dict[str, Any
 
 def _limited(brokers: DataFrame, settings: DataFrame) -> DataFrame:
     """Leave out dimensions without a limit of groups that have one in another."""
-    any_limit = settings.groupBy("resource_group").agg(F.count("limit").alias("limited"))
+    limited = F.count("limit").over(Window.partitionBy("resource_group"))
     chosen = (
-        settings.join(any_limit, "resource_group")
+        settings.withColumn("limited", limited)
         .where(F.col("limit").isNotNull() | (F.col("limited") == 0))
         .select("resource_group", "dimension")
     )
@@ -252,10 +244,8 @@ def _adviser(
         head = [rows[name].iloc[0] for name in _GROUP]
         peak = seconds[of.most.index(max(of.most))]
         since = busiest_window(found.throttled or (peak,), window_s)
-        return pd.DataFrame(
-            [(*head, json.dumps(told, default=str), found.limit, since, list(found.throttled))],
-            columns=[column.split()[0] for column in _ADVICE.split(",")],
-        ).astype({"limit": "Int64"})
+        row = (*head, json.dumps(told, default=str), found.limit, since, list(found.throttled))
+        return pd.DataFrame([row])
 
     return work
 
@@ -266,28 +256,24 @@ def produce(
     share: float = SHARE,
     groups: Sequence[str] = (),
     replay_s: int | None = None,
-    cluster: str | None = None,
     out: Path | StorePlace | str | None = None,
-    cores: int = 2,
-    skip_unreadable: bool = False,
+    **reading: Unpack[ReadOptions],
 ) -> AdviceOutcome:
     """Ask for advice with a session of its own.
 
     Raises:
-        BadShare: the part of the time is none, or too much.
-        BadReplay: the seconds to play are less than none, or more than a day.
-        RefusedInput: nothing can be said of the directory.
+        RefusedInput: the part of the time is none, or too much; the seconds to play are less than none,
+            or more than a day; or nothing can be said of the directory.
         OSError: the output cannot be written.
     """
     if not 0 < share <= SHARE_MAX:
-        raise BadShare(f"{share:%}: write a part of the time above 0 and up to {SHARE_MAX:.0%}")
+        raise RefusedInput(f"{share:%}: write a part of the time above 0 and up to {SHARE_MAX:.0%}")
     if replay_s is not None and not 0 <= replay_s <= REPLAY_MAX_S:
-        raise BadReplay(f"--replay {replay_s}: play 0 to {REPLAY_MAX_S} seconds of each group")
+        raise RefusedInput(f"--replay {replay_s}: play 0 to {REPLAY_MAX_S} seconds of each group")
     if out is not None:
         refuse_without("jinja2")
-    place, target = place_of(directory), None if out is None else place_of(out)
-    spark = session_for("pulsar-quota advise", cores, place)
-    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
+    target = None if out is None else place_of(out)
+    recording = recording_of("pulsar-quota advise", directory, **reading)
     return ask(recording, share=share, groups=groups, replay_s=replay_s, out=target)
 
 

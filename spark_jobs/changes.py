@@ -19,22 +19,18 @@ _UNLIMITED = -1
 _DIMENSIONS = {dimension.value: dimension for dimension in Dimension}
 
 
-class BadChange(RefusedInput):
-    """A change that cannot be made; the message names it and what to write."""
-
-
 def parse(texts: Sequence[str]) -> dict[str, Change]:
     """Read changes; several of one group add up.
 
     Raises:
-        BadChange: one of them is no change.
+        RefusedInput: one of them is no change.
     """
     changes: dict[str, Change] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         group, dot, setting = name.rpartition(".")
         if not (equals and dot and group):
-            raise BadChange(
+            raise RefusedInput(
                 f"{text!r}: write GROUP.SETTING=VALUE, for example orders.publishRateInMsgs=6000"
             )
         changes[group] = _changed(changes.get(group, Change()), setting, value, text)
@@ -47,10 +43,10 @@ def _changed(change: Change, setting: str, value: str, text: str) -> Change:
         return replace(change, limits={**(change.limits or {}), dimension: _rate(value, text)})
     if setting not in _NAMED:
         known = ", ".join([*_DIMENSIONS, *_NAMED])
-        raise BadChange(f"{text!r}: {setting!r} is no setting; there are {known}")
+        raise RefusedInput(f"{text!r}: {setting!r} is no setting; there are {known}")
     names, apply = _NAMED[setting]
     if value not in names:
-        raise BadChange(f"{text!r}: {value!r} is no {setting}; there are {', '.join(names)}")
+        raise RefusedInput(f"{text!r}: {value!r} is no {setting}; there are {', '.join(names)}")
     return apply(change, value)
 
 
@@ -60,7 +56,7 @@ def _rate(value: str, text: str) -> int | None:
     except ValueError:
         rate = _UNLIMITED - 1
     if rate < _UNLIMITED:
-        raise BadChange(f"{text!r}: write a whole number per second, or -1 for no limit")
+        raise RefusedInput(f"{text!r}: write a whole number per second, or -1 for no limit")
     return None if rate == _UNLIMITED else rate
 
 

@@ -320,8 +320,8 @@ def produce(
     """Make the report with a session of its own size.
 
     Raises:
-        BadCondition: ``fail_on`` cannot be understood.
-        RefusedInput: no report can be made of the directory, or by this Python.
+        RefusedInput: ``fail_on`` cannot be understood, or no report can be made of the directory, or by
+            this Python.
         OSError: the output cannot be written.
     """
     conditions = parse(fail_on)

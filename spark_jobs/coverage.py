@@ -111,23 +111,21 @@ def _silent(alive: DataFrame, reports: DataFrame) -> DataFrame:
     A report is heard a little before a run's first second is recorded, and after its last one: so a
     minute beside a recorded one is not silent.
     """
-    heard = (
-        reports.where(F.col("direction") == "received")
-        .select(F.col("sender").alias("broker"), _minute("ts").alias("minute"))
-        .distinct()
-    )
-    recorded = alive.select("broker", _minute("second").alias("minute")).distinct()
-    last = recorded.groupBy("broker").agg(F.max("minute").alias("last"))
-    beside = F.array(*(F.col("minute") + step * _MINUTE_S for step in (-1, 0, 1)))
-    near = recorded.select("broker", F.explode(beside).alias("minute")).distinct()
-    known = heard.join(last, "broker", "left").where(
-        F.col("last").isNull() | (F.col("minute") < F.col("last"))
-    )
-    return known.join(near, ["broker", "minute"], "left_anti")
+    received = reports.where(F.col("direction") == "received")
+    heard = received.select(F.col("sender").alias("broker"), _minute("ts"), F.lit(0).alias("alive"))
+    recorded = alive.select("broker", _minute("second"), F.lit(1).alias("alive"))
+    minutes = heard.union(recorded).groupBy("broker", "minute").agg(F.max("alive").alias("alive"))
+    in_order = Window.partitionBy("broker").orderBy("minute")
+    beside = F.max("alive").over(in_order.rangeBetween(-_MINUTE_S, _MINUTE_S))
+    later = F.max("alive").over(in_order.rowsBetween(1, Window.unboundedFollowing))
+    ever = F.max("alive").over(Window.partitionBy("broker"))
+    silent = (F.col("beside") == 0) & ((F.col("later") == 1) | (F.col("ever") == 0))
+    marked = minutes.withColumns({"beside": beside, "later": later, "ever": ever})
+    return marked.where(silent).select("broker", "minute")
 
 
 def _minute(moment: str) -> Column:
-    return F.floor(F.unix_seconds(moment) / _MINUTE_S) * _MINUTE_S
+    return (F.floor(F.unix_seconds(moment) / _MINUTE_S) * _MINUTE_S).alias("minute")
 
 
 def _dropped(lifecycle: DataFrame) -> DataFrame:

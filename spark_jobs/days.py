@@ -10,6 +10,7 @@ A place has the days of one cluster: those of another would be added up with the
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from datetime import date
 
 from pyspark.errors import AnalysisException
@@ -67,13 +68,10 @@ def write_days(
 
 def _tidy(store: Store, target: StorePlace) -> None:
     """Delete what a job that was killed left unpublished."""
-    try:
-        there = store.files(target)
-    except NoSuchFile:
-        return
-    for name in {file.below.partition("/")[0] for file in there}:
-        if name.startswith(_STAGED):
-            store.remove(target / name)
+    with suppress(NoSuchFile):
+        for name in store.directories(target):
+            if name.startswith(_STAGED):
+                store.remove(target / name)
 
 
 def _more_complete(

@@ -25,10 +25,6 @@ _PATTERN = re.compile(r"[]\[{}*?\\]")
 _OPTIONS = ("endpoint_override", "scheme", "region")
 
 
-class BadPlace(RefusedInput):
-    """A text that names no place; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class StorePlace:
     """A directory or a file.
@@ -83,19 +79,19 @@ def place_of(text: str | os.PathLike[str] | StorePlace) -> StorePlace:
     """Read what a command was given.
 
     Raises:
-        BadPlace: it names no place.
+        RefusedInput: it names no place.
     """
     if isinstance(text, StorePlace):
         return text
     text = os.fspath(text)
     if not text or len(text) > LENGTH_MAX or _CONTROL.search(text):
-        raise BadPlace(
+        raise RefusedInput(
             f"{text[:60]!r}: no place; a directory or URL has 1 to {LENGTH_MAX:,} characters,"
             " none of them a control character"
         )
     place = _place_of(text)
     if pattern := _PATTERN.search(place.for_spark):
-        raise BadPlace(
+        raise RefusedInput(
             f"{place.for_spark}: Spark takes {pattern[0]} for a pattern; name a place without it"
         )
     return place
@@ -114,7 +110,9 @@ def _of_file_url(text: str) -> StorePlace:
     if path.startswith("//"):
         path = path.removeprefix("//")
     if not path.startswith("/"):
-        raise BadPlace(f"{text}: a file: URL has an absolute path and no host, as in file:///var/x")
+        raise RefusedInput(
+            f"{text}: a file: URL has an absolute path and no host, as in file:///var/x"
+        )
     return StorePlace(_decoded(text, path))
 
 
@@ -123,23 +121,23 @@ def _of_url(text: str) -> StorePlace:
         parts = urlsplit(text.removeprefix(_OF_FSSPEC))
         user, password, _ = parts.username, parts.password, parts.port
     except ValueError as error:
-        raise BadPlace(f"{text}: not a URL: {error}") from error
+        raise RefusedInput(f"{text}: not a URL: {error}") from error
     scheme = _AS_HADOOP_SAYS.get(parts.scheme, parts.scheme)
     if not _SCHEME.fullmatch(scheme):
-        raise BadPlace(f"{text}: not a URL: it does not begin with the name of a file system")
+        raise RefusedInput(f"{text}: not a URL: it does not begin with the name of a file system")
     if password is not None or (user is not None and scheme == "s3a"):
-        raise BadPlace(
+        raise RefusedInput(
             f"{scheme}://...{parts.path}: credentials do not belong into a URL, which logs show; set"
             " them where Hadoop looks for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if parts.fragment or (not parts.netloc and scheme != "hdfs"):
-        raise BadPlace(
+        raise RefusedInput(
             f"{text}: not a URL as in s3://bucket/directory or hdfs://host:8020/directory"
         )
     # The recorder gives fsspec its path as it is.
     path = parts.path if text.startswith(_OF_FSSPEC) else _decoded(text, parts.path)
     if ".." in path.split("/"):
-        raise BadPlace(f"{text}: .. has no meaning in a URL")
+        raise RefusedInput(f"{text}: .. has no meaning in a URL")
     options = _options(text, scheme, parts.query)
     return StorePlace(f"{scheme}://{parts.netloc}{path.rstrip('/')}", options)
 
@@ -148,7 +146,7 @@ def _decoded(text: str, path: str) -> str:
     """A path without the escapes of a URL, as the recorder reads it."""
     path = unquote(path)
     if _CONTROL.search(path):
-        raise BadPlace(f"{text}: a control character has no place in a path")
+        raise RefusedInput(f"{text}: a control character has no place in a path")
     return path
 
 
@@ -157,7 +155,9 @@ def _options(text: str, scheme: str, query: str) -> dict[str, str]:
     unknown = sorted(set(options) - set(_OPTIONS if scheme == "s3a" else ()))
     if unknown:
         known = f" but {', '.join(_OPTIONS)}" if scheme == "s3a" else ""
-        raise BadPlace(f"{text}: option {unknown[0]} of the URL is not known; there is none{known}")
+        raise RefusedInput(
+            f"{text}: option {unknown[0]} of the URL is not known; there is none{known}"
+        )
     if options.get("scheme", "https") not in ("http", "https"):
-        raise BadPlace(f"{text}: scheme is http or https")
+        raise RefusedInput(f"{text}: scheme is http or https")
     return options

@@ -45,10 +45,6 @@ _CURRENCY: Final = re.compile(r"[A-Za-z]{1,12}")
 _DECIMALS_MAX: Final = 6
 
 
-class BadPrices(RefusedInput):
-    """A price table that cannot be used; the message names the field and what to write."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClassPrices:
     """The prices of one monitoring class."""
@@ -72,14 +68,14 @@ def read_prices(path: Path) -> PriceTable:
     """Read and check a price table.
 
     Raises:
-        BadPrices: it cannot be read or used.
+        RefusedInput: it cannot be read or used.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except OSError as error:
-        raise BadPrices(f"{path}: cannot be read: {error.strerror}") from error
+        raise RefusedInput(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, ArithmeticError) as error:  # a number may be too long to be read
-        raise BadPrices(f"{path}: not TOML: {error}") from error
+        raise RefusedInput(f"{path}: not TOML: {error}") from error
     _known(str(path), table, _KEYS)
     return PriceTable(
         currency=_currency(f"{path}: currency", table.get("currency")),
@@ -93,24 +89,26 @@ def read_prices(path: Path) -> PriceTable:
 def _known(place: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     unknown = sorted(set(table) - set(keys))
     if unknown:
-        raise BadPrices(f"{place}: {unknown[0]!r} is unknown; known are {', '.join(keys)}")
+        raise RefusedInput(f"{place}: {unknown[0]!r} is unknown; known are {', '.join(keys)}")
 
 
 def _currency(place: str, value: Any) -> str:
     if not isinstance(value, str) or _CURRENCY.fullmatch(value) is None:
-        raise BadPrices(f"{place}: write 1 to 12 letters, such as EUR, not {value!r}")
+        raise RefusedInput(f"{place}: write 1 to 12 letters, such as EUR, not {value!r}")
     return value
 
 
 def _decimals(place: str, value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _DECIMALS_MAX:
-        raise BadPrices(f"{place}: write a whole number from 0 to {_DECIMALS_MAX}, not {value!r}")
+        raise RefusedInput(
+            f"{place}: write a whole number from 0 to {_DECIMALS_MAX}, not {value!r}"
+        )
     return value
 
 
 def _prices(place: str, value: Any) -> ClassPrices:
     if not isinstance(value, dict):
-        raise BadPrices(f"{place}: write a table with {' and '.join(_UNITS)}")
+        raise RefusedInput(f"{place}: write a table with {' and '.join(_UNITS)}")
     _known(place, value, _UNITS)
     found = {unit: _price(f"{place}.{unit}", value.get(unit)) for unit in _UNITS}
     return ClassPrices(**found)
@@ -118,23 +116,23 @@ def _prices(place: str, value: Any) -> ClassPrices:
 
 def _price(place: str, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise BadPrices(f"{place}: write a number, 0 for what is free, not {value!r}")
+        raise RefusedInput(f"{place}: write a number, 0 for what is free, not {value!r}")
     price = Decimal(value)
     if not price.is_finite() or not 0 <= price <= PRICE_MAX:
-        raise BadPrices(f"{place}: write a number from 0 to {PRICE_MAX:,}, not {value}")
+        raise RefusedInput(f"{place}: write a number from 0 to {PRICE_MAX:,}, not {value}")
     if price != round(price, PLACES):
-        raise BadPrices(f"{place}: write at most {PLACES} digits behind the point, not {value}")
+        raise RefusedInput(f"{place}: write at most {PLACES} digits behind the point, not {value}")
     return price
 
 
 def _owners(place: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise BadPrices(f"{place}: write labels by tenant or tenant/namespace")
+        raise RefusedInput(f"{place}: write labels by tenant or tenant/namespace")
     if len(value) > OWNERS_MAX:
-        raise BadPrices(f"{place}: at most {OWNERS_MAX:,} labels, not {len(value):,}")
+        raise RefusedInput(f"{place}: at most {OWNERS_MAX:,} labels, not {len(value):,}")
     for name, label in value.items():
         if not all(name.split("/")) or name.count("/") > 1:
-            raise BadPrices(f"{place}: {name!r} is neither a tenant nor tenant/namespace")
+            raise RefusedInput(f"{place}: {name!r} is neither a tenant nor tenant/namespace")
         if not isinstance(label, str) or not 0 < len(label) <= LABEL_MAX:
-            raise BadPrices(f"{place}.{name}: write a label of 1 to {LABEL_MAX} characters")
+            raise RefusedInput(f"{place}.{name}: write a label of 1 to {LABEL_MAX} characters")
     return value

@@ -35,30 +35,18 @@ def clock_skew(reports: DataFrame) -> DataFrame:
         "receiver",
         (F.unix_micros("received_ts") - F.unix_micros("sent_ts")).alias("took_us"),
     )
-    one_way = took.groupBy("sender", "receiver").agg(
-        F.min("took_us").alias("least_us"), F.count("*").alias("reports")
-    )
-    there = one_way.where(F.col("sender") < F.col("receiver")).select(
-        F.col("sender").alias("a"),
-        F.col("receiver").alias("b"),
-        F.col("least_us").alias("there_us"),
-        F.col("reports").alias("reports_there"),
-    )
-    back = one_way.where(F.col("sender") > F.col("receiver")).select(
-        F.col("receiver").alias("a"),
-        F.col("sender").alias("b"),
-        F.col("least_us").alias("back_us"),
-        F.col("reports").alias("reports_back"),
-    )
-    skew_s = (F.col("there_us") - F.col("back_us")) / 2e6
-    return there.join(back, ["a", "b"]).select(
-        "a",
-        "b",
+    there = F.min(F.when(F.col("sender") < F.col("receiver"), F.col("took_us")))
+    back = F.min(F.when(F.col("sender") > F.col("receiver"), F.col("took_us")))
+    skew_s = (there - back) / 2e6
+    of_pairs = took.groupBy(
+        F.least("sender", "receiver").alias("a"), F.greatest("sender", "receiver").alias("b")
+    ).agg(
         skew_s.alias("skew_s"),
         F.abs(skew_s).alias("apart_s"),
-        ((F.col("there_us") + F.col("back_us")) / 2e6).alias("uncertainty_s"),
-        (F.col("reports_there") + F.col("reports_back")).alias("reports"),
+        ((there + back) / 2e6).alias("uncertainty_s"),
+        F.count("*").alias("reports"),
     )
+    return of_pairs.where("skew_s is not null")
 
 
 def report_ages(reports: DataFrame) -> DataFrame:
@@ -92,7 +80,7 @@ def control_bytes(reports: DataFrame) -> DataFrame:
         .groupBy("broker", *_REPORT)
         .agg(
             F.max("report_bytes").alias("report_bytes"),
-            F.sum(F.col("resource_group").isNotNull().cast("int")).alias("report_rows"),
+            F.count("resource_group").alias("report_rows"),
             F.min("ts").alias("ts"),
         )
     )
@@ -109,31 +97,17 @@ def control_bytes(reports: DataFrame) -> DataFrame:
 
 def operations(recorded_stages: DataFrame) -> DataFrame:
     """One row per change of a group, as it stood last: stage, settle_s, residual, who gained or lost."""
-    last = recorded_stages.groupBy("operation", "accepted").agg(
-        F.max_by(
-            F.struct(
-                "resource_group",
-                "text",
-                "actor",
-                "stage",
-                "settle_us",
-                "residual_permille",
-                "moved",
-            ),
-            "ts",
-        ).alias("last")
+    stood = F.struct(
+        "resource_group",
+        "text",
+        "actor",
+        "stage",
+        (F.col("settle_us") / 1e6).alias("settle_s"),
+        (F.col("residual_permille") / 1000).alias("residual"),
+        "moved",
     )
-    return last.select(
-        "operation",
-        F.unix_seconds("accepted").alias("accepted"),
-        *(
-            F.col(f"last.{name}").alias(name)
-            for name in ("resource_group", "text", "actor", "stage")
-        ),
-        (F.col("last.settle_us") / 1e6).alias("settle_s"),
-        (F.col("last.residual_permille") / 1000).alias("residual"),
-        F.col("last.moved").alias("moved"),
-    )
+    last = recorded_stages.groupBy("operation", "accepted").agg(F.max_by(stood, "ts").alias("last"))
+    return last.select("operation", F.unix_seconds("accepted").alias("accepted"), "last.*")
 
 
 def enforcement(recorded_paths: DataFrame) -> DataFrame:

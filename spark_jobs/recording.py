@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import TypedDict
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
@@ -95,6 +96,29 @@ def session_for(
     return session(name, cores, quick=all(map(is_small, recorded)))
 
 
+class ReadOptions(TypedDict, total=False):
+    """The options of every job on its input: a cluster's name, local cores, bad files left out."""
+
+    cluster: str | None
+    cores: int
+    skip_unreadable: bool
+
+
+def recording_of(
+    name: str,
+    directory: Path | StorePlace | str,
+    *,
+    required: Sequence[str] = REQUIRED,
+    cluster: str | None = None,
+    cores: int = 2,
+    skip_unreadable: bool = False,
+) -> Recording:
+    """Start a session that suits a recording, and open it; raises as both do."""
+    place = place_of(directory)
+    spark = session_for(name, cores, place, required=required)
+    return open_recording(spark, place, cluster, required=required, skip_unreadable=skip_unreadable)
+
+
 def open_recording(
     spark: SparkSession,
     directory: Path | StorePlace | str,
@@ -117,7 +141,9 @@ def open_recording(
     """
     directory = place_of(directory)
     roots, left_out = _roots(spark, directory)
-    tables = {table: nothing(spark, columns) for table, columns in SCHEMAS.items()}
+    tables = {
+        table: nothing(spark, columns) for table, columns in SCHEMAS.items() if table not in roots
+    }
     hint = "" if skip_unreadable else " (--skip-unreadable leaves such files out)"
     with computing(spark, f"{directory}: cannot be read{hint}"):
         for table, root in roots.items():
@@ -141,8 +167,9 @@ def open_recording(
 
 def nothing(spark: SparkSession, columns: StructType) -> DataFrame:
     """A frame of these columns without a row; Spark leaves out of a plan what is known to be empty."""
-    nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in columns)
-    return spark.range(0).select(*nulls)
+    # As text: Spark is asked once, and not four times for each column.
+    nulls = (f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in columns)
+    return spark.range(0).selectExpr(*nulls)
 
 
 def _refuse_lacking(
@@ -172,6 +199,8 @@ def _roots(spark: SparkSession | None, directory: StorePlace) -> tuple[dict[str,
         raise RefusedInput(f"{directory}: no such directory; name what record_dir names") from error
     except StoreFailure as error:
         raise RefusedInput(str(error)) from error
+    except OSError as error:
+        raise RefusedInput(f"{directory}: cannot be read: {error.strerror}") from error
 
 
 def _listed(store: Store, directory: StorePlace) -> tuple[dict[str, str], list[str]]:

@@ -1,4 +1,4 @@
-"""The refusal of input of which nothing can be made."""
+"""The refusal of input, or of a request, of which nothing can be made."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ INSTALL: Final = (
 
 
 class RefusedInput(ValueError):
-    """Nothing can be made of this input; the message says why and what to do."""
+    """Nothing can be made of this; the message names it, and says why and what to write."""

@@ -26,7 +26,7 @@ from coordinator.simulation.tree_replay import TreePlace
 from spark_jobs import timeline
 from spark_jobs.recording import Recording
 from spark_jobs.tables import DIMENSION_COLUMNS
-from spark_jobs.timeline import SATURATED, SETTINGS, THROTTLED
+from spark_jobs.timeline import SATURATED, SETTINGS, THROTTLED, held_share
 
 KEY = ["resource_group", "monitoring_class"]
 """The subject of a story."""
@@ -49,30 +49,23 @@ def demand(
         together: what is played together, such as the root of a tree; None is each group alone.
     """
     chosen = admitted if groups is None else admitted.where(F.col("resource_group").isin(*groups))
-    by_unit = F.when(F.col("dimension").endswith("InMsgs"), "messages").otherwise("bytes")
-    held = F.least(F.try_divide(F.sum("held_us"), F.sum("observed_us")), F.lit(1.0))
-    rows = (
-        chosen.withColumn("unit", by_unit)
-        .groupBy(*KEY, "broker", F.unix_seconds("second").alias("second"), "unit")
-        .agg(
-            F.sum("admitted").alias("admitted"),
-            held.alias("held"),
-            F.max("participants").alias("participants"),
-            F.max("topics").alias("topics"),
-            F.max_by("local_limit", "ts").alias("local_limit"),
-        )
-        .groupBy(*KEY, "broker", "second")
-        .agg(
-            F.max(F.when(F.col("unit") == "messages", F.col("admitted"))).alias("messages"),
-            F.max(F.when(F.col("unit") == "bytes", F.col("admitted"))).alias("bytes"),
-            F.max(F.when(F.col("unit") == "messages", F.col("local_limit"))).alias(
-                "messages_limit"
-            ),
-            F.max(F.when(F.col("unit") == "bytes", F.col("local_limit"))).alias("bytes_limit"),
-            F.max("held").alias("held"),
-            F.max("participants").alias("participants"),
-            F.max("topics").alias("topics"),
-        )
+    messages = F.col("dimension").endswith("InMsgs")
+
+    def total(of_unit: Column, column: str) -> Column:
+        return F.sum(F.when(of_unit, F.col(column)))
+
+    held = (
+        held_share(total(unit, "held_us"), total(unit, "observed_us"))
+        for unit in (messages, ~messages)
+    )
+    rows = chosen.groupBy(*KEY, "broker", F.unix_seconds("second").alias("second")).agg(
+        total(messages, "admitted").alias("messages"),
+        total(~messages, "admitted").alias("bytes"),
+        F.max_by("local_limit", F.when(messages, F.col("ts"))).alias("messages_limit"),
+        F.max_by("local_limit", F.when(~messages, F.col("ts"))).alias("bytes_limit"),
+        F.greatest(*held).alias("held"),
+        F.max("participants").alias("participants"),
+        F.max("topics").alias("topics"),
     )
     whose = F.col("resource_group") if together is None else together
     last = F.max("second").over(Window.partitionBy(whose, "monitoring_class"))

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -68,6 +68,7 @@ _LOG = "spark.pulsar-quota.log"
 _GONE = ("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")
 """Spark's words for a file that is gone since it was listed: of a task, and before there is one."""
 _VANISHED = " (retention deleted it while it was read: run the job again)"
+_ENDED = "Spark's process has ended; a system that runs out of memory kills it"
 _REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
 
 
@@ -167,16 +168,28 @@ def computing(spark: SparkSession, failure: str) -> Iterator[None]:
     Raises:
         RefusedInput: with what Spark says, in one line; a file that cannot be read is named in it.
     """
+    log = spark.sparkContext.getConf().get(_LOG, "")
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except Exception as error:
+        ended = [_ENDED] * _has_ended(spark)
+        if not ended and not isinstance(error, PySparkException | Py4JJavaError):
+            raise
         lines = [line.strip(": ") for line in str(error).splitlines()]
         gone = [line + _VANISHED for line in lines if any(name in line for name in _GONE)]
         telling = gone or [line for line in lines if "FAILED_READ_FILE" in line]
         refused = [line.removeprefix(_REFUSED) for line in lines if line.startswith(_REFUSED)]
-        log = spark.sparkContext.getConf().get(_LOG, "")
         atexit.unregister(_remove)
         seen = f" (Spark's log is {log})" * bool(log and not refused)
-        raise RefusedInput(f"{failure}: {[*refused, *telling, *lines][0]}{seen}") from error
+        raise RefusedInput(f"{failure}: {[*ended, *refused, *telling, *lines][0]}{seen}") from error
     finally:
-        spark.catalog.clearCache()
+        with suppress(Py4JError, OSError):  # nothing is cached any more where Spark has ended
+            spark.catalog.clearCache()
+
+
+def _has_ended(spark: SparkSession) -> bool:
+    """Whether the JVM answers no more: then each call fails in a way of its own."""
+    try:
+        return not spark.version
+    except (Py4JError, OSError):
+        return True

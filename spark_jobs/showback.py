@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -40,7 +40,7 @@ from spark_jobs.days import write_days
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.prices import PLACES, ClassPrices, PriceTable, read_prices
 from spark_jobs.program import parser_of, run
-from spark_jobs.recording import Recording, open_recording, session_for
+from spark_jobs.recording import ReadOptions, Recording, recording_of
 from spark_jobs.session import computing
 
 REQUIRED = ("namespaces",)
@@ -177,24 +177,17 @@ def produce(
     directory: Path | StorePlace | str,
     prices: Path,
     out: Path | StorePlace | str,
-    *,
-    cluster: str | None = None,
-    cores: int = 2,
-    skip_unreadable: bool = False,
+    **reading: Unpack[ReadOptions],
 ) -> Bill:
     """Make a bill with a session of its own.
 
     Raises:
-        BadPrices: the price table cannot be used.
-        RefusedInput: nothing can be made of the directory.
+        RefusedInput: the price table cannot be used, or nothing can be made of the directory.
         OSError: the output cannot be written.
     """
     table = read_prices(prices)  # refuses before a session is started
-    place, target = place_of(directory), place_of(out)
-    spark = session_for("pulsar-quota showback", cores, place, required=REQUIRED)
-    recording = open_recording(
-        spark, place, cluster, required=REQUIRED, skip_unreadable=skip_unreadable
-    )
+    target = place_of(out)
+    recording = recording_of("pulsar-quota showback", directory, required=REQUIRED, **reading)
     return make(recording, table, target)
 
 

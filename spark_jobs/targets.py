@@ -23,10 +23,6 @@ _SHORT = ("peak_10s",)
 """Ten seconds in a row may not exist in a short period."""
 
 
-class BadCondition(RefusedInput):
-    """A condition that cannot be understood; the message names it and what to write."""
-
-
 @dataclass(frozen=True, slots=True)
 class FigureBound:
     """One figure and the bound that it must keep."""
@@ -50,16 +46,16 @@ def parse(text: str) -> tuple[FigureBound, ...]:
     """Read conditions, separated by commas; an empty text has none.
 
     Raises:
-        BadCondition: one of them is no condition, or names no figure.
+        RefusedInput: one of them is no condition, or names no figure.
     """
     conditions = []
     for part in filter(str.strip, text.split(",")):
         match = _CONDITION.fullmatch(part)
         if match is None:
-            raise BadCondition(f"{part.strip()!r}: write FIGURE<=NUMBER or FIGURE>=NUMBER")
+            raise RefusedInput(f"{part.strip()!r}: write FIGURE<=NUMBER or FIGURE>=NUMBER")
         if match["name"] not in DEFINITIONS:
             known = ", ".join(DEFINITIONS)
-            raise BadCondition(f"{match['name']!r} is no figure; there are {known}")
+            raise RefusedInput(f"{match['name']!r} is no figure; there are {known}")
         conditions.append(FigureBound(match["name"], match["sign"], float(match["bound"])))
     return tuple(conditions)
 

@@ -174,6 +174,16 @@ def seen_once() -> Column:
     return F.col("observed_us").between(*OBSERVED_US)
 
 
+def held_share(held_us: Column, observed_us: Column) -> Column:
+    """The part of the observed time in which a broker's clients waited; null where none was observed."""
+    return F.try_divide(F.least(held_us, observed_us), observed_us)
+
+
+def highest_limit() -> Column:
+    """The highest of the limits that are added up; null where one of them is none."""
+    return F.when(F.count("limit") == F.count("*"), F.max("limit"))
+
+
 def run_number() -> Column:
     """A number in place of a run's text, with which Spark cannot add up in compiled code."""
     return F.xxhash64("run")
@@ -307,7 +317,7 @@ def _room() -> Column:
 
 def _demand() -> Column:
     limit = F.col("limit").cast("double")
-    held = F.least(F.try_divide(F.col("held_us"), F.col("observed_us")), F.lit(1.0))
+    held = held_share(F.col("held_us"), F.col("observed_us"))
     wanted = (
         F.when(held >= SATURATED, limit)
         .when(held >= THROTTLED, F.col("admitted") * (1 + held))

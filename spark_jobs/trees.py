@@ -14,6 +14,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from spark_jobs.timeline import highest_limit
+
 NEAR_S = 60
 """The furthest second from which a group's place is taken."""
 
@@ -61,13 +63,13 @@ def tree_hours(admitted: DataFrame, trees: DataFrame) -> DataFrame:
     Columns: date; root, parent (empty for the root), level (0 for the root); admitted, by it and all
     below; peak (the most of one second); guaranteed and borrowed, parts of admitted; seconds (that were
     recorded of some broker) and broker_seconds (of each broker and group below, added up); limit (the
-    most that it may have), guarantee, entitled (the highest of the hour, per second; a null limit is
-    none); used (admitted over what the limit would have let through in the whole hour).
+    most that it may have), guarantee, entitled (the highest of the hour, per second); used (admitted over
+    what the limit would have let through in the whole hour; null where a part of it had none).
     """
     by_hour = tree_seconds(admitted, trees).withColumn(
         "hour", F.date_trunc("hour", F.timestamp_seconds("moment"))
     )
-    whole = F.max("limit").cast("double") * 3_600
+    whole = highest_limit().cast("double") * 3_600
     return (
         by_hour.groupBy(*_GROUP, "hour", "root", "parent", "level")
         .agg(*_sums(), F.try_divide(F.sum("admitted"), whole).alias("used"))

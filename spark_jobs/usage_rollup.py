@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
@@ -29,9 +29,9 @@ from spark_jobs.days import write_days
 from spark_jobs.forecast import forecast
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import parser_of, run
-from spark_jobs.recording import Recording, open_recording, session_for
+from spark_jobs.recording import ReadOptions, Recording, recording_of
 from spark_jobs.session import computing
-from spark_jobs.timeline import THROTTLED, limits_over_time
+from spark_jobs.timeline import THROTTLED, held_share, highest_limit, limits_over_time
 from spark_jobs.trees import tree_hours
 
 GROUP = ("resource_group", "dimension")
@@ -66,14 +66,13 @@ def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:
     Columns: date; admitted; peak (the most of one second); held_s (seconds in which a broker's clients
     waited, added up over brokers); throttled_s (seconds in which some broker's clients waited more than
     a tenth of it); seconds (that were recorded of some broker) and broker_seconds (of each, added up);
-    limit (the highest in force, per second; null is none); used (admitted over what the limit would have
-    let through in the whole hour).
+    limit (the highest in force, per second; null is none, if only for a part of the hour); used (admitted
+    over what the limit would have let through in the whole hour).
     """
-    share_held = F.try_divide(F.sum("held_us"), F.sum("observed_us"))
     of_brokers = admitted.groupBy(*GROUP, "broker", "second").agg(
         F.sum("admitted").alias("admitted"),
         F.sum("held_us").alias("held_us"),
-        share_held.alias("share_held"),
+        held_share(F.sum("held_us"), F.sum("observed_us")).alias("share_held"),
     )
     of_seconds = of_brokers.groupBy(*GROUP, "second").agg(
         F.sum("admitted").alias("admitted"),
@@ -90,7 +89,7 @@ def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:
     limited = of_seconds.join(limits, [*same, in_force], "left").select(
         *(of_seconds[name] for name in of_seconds.columns), "limit"
     )
-    whole = F.max("limit").cast("double") * 3_600
+    whole = highest_limit().cast("double") * 3_600
     return (
         limited.groupBy(*GROUP, F.date_trunc("hour", "second").alias("hour"))
         .agg(
@@ -100,7 +99,7 @@ def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:
             F.count_if(F.col("share_held") > THROTTLED).alias("throttled_s"),
             F.count("*").alias("seconds"),
             F.sum("brokers").alias("broker_seconds"),
-            F.max("limit").alias("limit"),
+            highest_limit().alias("limit"),
             F.try_divide(F.sum("admitted"), whole).alias("used"),
         )
         .withColumn("date", F.to_date("hour"))
@@ -200,10 +199,7 @@ def _parents(of_trees: DataFrame) -> DataFrame:
 def produce(
     directory: Path | StorePlace | str,
     out: Path | StorePlace | str,
-    *,
-    cluster: str | None = None,
-    cores: int = 2,
-    skip_unreadable: bool = False,
+    **reading: Unpack[ReadOptions],
 ) -> RollUpOutcome:
     """Do it with a session of its own.
 
@@ -211,10 +207,8 @@ def produce(
         RefusedInput: nothing can be made of the directory.
         OSError: the output cannot be written.
     """
-    place, target = place_of(directory), place_of(out)
-    spark = session_for("pulsar-quota rollup", cores, place)
-    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
-    return roll_up(recording, target)
+    target = place_of(out)
+    return roll_up(recording_of("pulsar-quota rollup", directory, **reading), target)
 
 
 def text(outcome: RollUpOutcome) -> str:

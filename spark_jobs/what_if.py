@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 from pyspark.sql import Column, DataFrame
@@ -36,11 +36,11 @@ from coordinator.simulation.replay import (
     replay_together,
 )
 from coordinator.simulation.tree_replay import TreePlace, planted
-from spark_jobs.changes import BadChange, parse
+from spark_jobs.changes import parse
 from spark_jobs.claims import writing
 from spark_jobs.places import StorePlace, place_of
 from spark_jobs.program import parser_of, run
-from spark_jobs.recording import Recording, open_recording, session_for
+from spark_jobs.recording import ReadOptions, Recording, recording_of
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.replay_input import KEY, definitions, demand, story_of, tree_places
 from spark_jobs.session import computing
@@ -170,33 +170,30 @@ def produce(
     directory: Path | StorePlace | str,
     settings: Sequence[str],
     *,
-    cluster: str | None = None,
     interval: float | None = None,
     seconds: int = SECONDS,
-    cores: int = 2,
     out: Path | StorePlace | str | None = None,
-    skip_unreadable: bool = False,
+    **reading: Unpack[ReadOptions],
 ) -> WhatIfOutcome:
     """Ask what if with a session of its own.
 
     Raises:
-        BadChange: a setting, the interval or the seconds make no sense, or nothing is to be changed.
-        RefusedInput: nothing can be said of the directory.
+        RefusedInput: a setting, the interval or the seconds make no sense, nothing is to be changed, or
+            nothing can be said of the directory.
         OSError: the output cannot be written.
     """
     changes = parse(settings)
     if not changes and interval is None:
-        raise BadChange("nothing is to be changed: name a setting or an interval")
+        raise RefusedInput("nothing is to be changed: name a setting or an interval")
     least, most = INTERVAL_S
     if interval is not None and not least <= interval <= most:
-        raise BadChange(
+        raise RefusedInput(
             f"{interval:g}: write an interval of {INTERVAL_S[0]} to {INTERVAL_S[1]:g} seconds"
         )
     if seconds < SECONDS_MIN:
-        raise BadChange(f"{seconds}: play {SECONDS_MIN} seconds or more")
-    place, target = place_of(directory), None if out is None else place_of(out)
-    spark = session_for("pulsar-quota what-if", cores, place)
-    recording = open_recording(spark, place, cluster, skip_unreadable=skip_unreadable)
+        raise RefusedInput(f"{seconds}: play {SECONDS_MIN} seconds or more")
+    target = None if out is None else place_of(out)
+    recording = recording_of("pulsar-quota what-if", directory, **reading)
     return ask(recording, changes, round_seconds=interval, seconds=seconds, out=target)
 
 
@@ -222,7 +219,7 @@ def _player(
     def play(rows: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
         stories = _stories(rows, told, places)
         if not any(story.brokers for story in stories.values()):
-            return pd.DataFrame(columns=list(_columns()))
+            return pd.DataFrame()
         if stories.keys() & places.keys():
             before, after = _trees(stories, places, changes)
         else:
@@ -233,14 +230,13 @@ def _player(
             "replayed": replay_together(list(before.values())),
             "changed": replay_together(list(after.values()), round_seconds=round_seconds or 1.0),
         }
-        found = [
+        return pd.DataFrame(
             row
             for variant, by_group in variants.items()
             for group, by_dimension in by_group.items()
             for dimension, figures in by_dimension.items()
             for row in _rows(group, dimension, variant, figures)
-        ]
-        return pd.DataFrame(found, columns=list(_columns()))
+        )
 
     return play
 
@@ -270,11 +266,6 @@ def _trees(
         return planted(stories, places, {}), planted(stories, places, changes)
     except TreeFault as error:
         raise RefusedInput(f"--set: {error}") from error
-
-
-def _columns() -> Iterator[str]:
-    for column in _ANSWER.split(","):
-        yield column.split()[0]
 
 
 def _rows(

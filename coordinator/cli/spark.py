@@ -63,9 +63,7 @@ def report(
     context: typer.Context,
     directory: Recorded,
     out: Annotated[str, typer.Option(help="Place of the report.", metavar="PLACE")],
-    cluster: Annotated[
-        str | None, typer.Option(help="Report on this cluster's files only.", show_default=False)
-    ] = None,
+    cluster: Cluster = None,
     fail_on: Annotated[
         str,
         typer.Option(

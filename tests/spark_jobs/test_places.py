@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.places import LENGTH_MAX, BadPlace, place_of
+from spark_jobs.places import LENGTH_MAX, place_of
+from spark_jobs.refusals import RefusedInput
 from spark_jobs.stores import EXCLUDED, PACKAGES
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +80,7 @@ def test_spark_is_told_that_a_path_is_of_this_host(tmp_path: Path) -> None:
 )
 def test_what_names_no_place_is_refused(text: str, reason: str) -> None:
     """The message says why, and shows no secret."""
-    with pytest.raises(BadPlace, match=reason) as caught:
+    with pytest.raises(RefusedInput, match=reason) as caught:
         place_of(text)
     assert "secret" not in str(caught.value)
 

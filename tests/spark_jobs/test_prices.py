@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.prices import BadPrices, ClassPrices, PriceTable, read_prices
+from spark_jobs.prices import ClassPrices, PriceTable, read_prices
+from spark_jobs.refusals import RefusedInput
 
 WHOLE = """
 currency = "EUR"
@@ -65,7 +66,7 @@ def test_a_table_that_cannot_be_used_is_refused(
     tmp_path: Path, written: str, instead: str, said: str
 ) -> None:
     """The message names the file, the field and the fix."""
-    with pytest.raises(BadPrices) as refused:
+    with pytest.raises(RefusedInput) as refused:
         _read(tmp_path, WHOLE.replace(written, instead))
     assert said in str(refused.value)
     assert "prices.toml" in str(refused.value)
@@ -73,8 +74,8 @@ def test_a_table_that_cannot_be_used_is_refused(
 
 def test_a_table_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     """As one that is no text."""
-    with pytest.raises(BadPrices, match="cannot be read"):
+    with pytest.raises(RefusedInput, match="cannot be read"):
         read_prices(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadPrices, match="not TOML"):
+    with pytest.raises(RefusedInput, match="not TOML"):
         read_prices(tmp_path / "binary.toml")

@@ -152,6 +152,13 @@ def test_a_file_that_comes_later_is_in_no_figure(spark: SparkSession, tmp_path: 
     assert found.tables["admitted"].count() == 6
 
 
+def test_a_directory_that_cannot_be_listed_is_refused_as_input() -> None:
+    """It is not the place that a job writes to which the message names."""
+    place = place_of("x" * 300)
+    with pytest.raises(RefusedInput, match=r"^x+: cannot be read: File name too long$"):
+        recording.session_for("tests", 2, place)
+
+
 @pytest.mark.parametrize("table", ["admitted", "configuration"])
 def test_without_a_required_table_there_is_no_report(
     spark: SparkSession, tmp_path: Path, table: str

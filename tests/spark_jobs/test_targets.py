@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.targets import BadCondition, missed, parse
+from spark_jobs.refusals import RefusedInput
+from spark_jobs.targets import missed, parse
 
 
 def event(**figures: Any) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def test_conditions_are_read() -> None:
 )
 def test_what_is_no_condition_is_refused(text: str, reason: str) -> None:
     """With the part that is wrong."""
-    with pytest.raises(BadCondition) as refusal:
+    with pytest.raises(RefusedInput) as refusal:
         parse(text)
     assert str(refusal.value).startswith(reason)
 

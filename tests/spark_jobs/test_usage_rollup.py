@@ -22,6 +22,7 @@ from spark_jobs.usage_rollup import (
     GROUP,
     RollUpOutcome,
     first_lines,
+    hours,
     main,
     namespace_hours,
     produce,
@@ -31,6 +32,7 @@ from spark_jobs.usage_rollup import (
 from tests.adapters.recorder.world import Recording
 from tests.spark_jobs.least import required
 from tests.spark_jobs.plain import read
+from tests.spark_jobs.test_coverage import at, table
 
 MESSAGES = "publishRateInMsgs"
 
@@ -95,6 +97,25 @@ def test_what_came_late_is_in_the_next_run_and_what_was_deleted_stays(
 
     assert sum(int(str(hour["admitted"])) for hour in whole) > early
     assert written(spark, tmp_path) == whole
+
+
+def test_an_hour_with_a_limit_for_a_part_of_it_used_no_part_of_one(spark: SparkSession) -> None:
+    """The limit is set ten seconds after the hour begins; 9,000 messages have passed by then."""
+    admitted = [
+        {"resource_group": "g", "dimension": MESSAGES, "broker": "b", "second": at(second),
+         "admitted": passed, "held_us": 0, "observed_us": 1_000_000}
+        for second, passed in ((0, 9_000), (20, 100), (3_600, 1_800))
+    ]  # fmt: skip
+    definitions = [
+        {"resource_group": "g", "configuration_version": version, "ts": at(second),
+         "publish_messages": limit}
+        for version, (second, limit) in enumerate(((0, None), (10, 1_000)))
+    ]  # fmt: skip
+    frames = table(spark, "admitted", admitted), table(spark, "configuration", definitions)
+    first, second = hours(*frames).orderBy("hour").collect()
+
+    assert (first["admitted"], first["limit"], first["used"]) == (9_100, None, None)
+    assert (second["limit"], second["used"]) == (1_000, 0.0005)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from coordinator.core.model import Dimension, Rates
 from coordinator.simulation.replay import Change
 from coordinator.simulation.world import World
 from spark_jobs import what_if
-from spark_jobs.changes import BadChange, parse
+from spark_jobs.changes import parse
 from spark_jobs.recording import open_recording
 from spark_jobs.refusals import RefusedInput
 from spark_jobs.what_if import ANSWER, WhatIfOutcome, ask, main, text
@@ -148,7 +148,7 @@ def test_several_settings_of_a_group_add_up() -> None:
 )
 def test_a_wrong_setting_is_refused_with_what_to_write(setting: str, said: str) -> None:
     """Before anything is played."""
-    with pytest.raises(BadChange, match=said):
+    with pytest.raises(RefusedInput, match=said):
         parse([setting])
 
 
