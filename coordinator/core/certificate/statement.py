@@ -31,7 +31,9 @@ definition is under way, the highest that any broker may use, until every member
 
 *Fractions.* Small local limits have fractions that no report tells (allocation/splitting.py). The sum has
 those of this broker's view, rounded up, and a limit with a fraction counts as the next whole number; for
-the time of a report a broker that sees other participants may have less than one a second more.
+the time of a report a broker that sees other participants may have less than one a second more. A broker
+that holds a fraction alone has announced nothing above its reserve: by its certificate the others need
+not ask it, and each counts with C.
 
 Assumptions: this sidecar is connected to ZooKeeper and has read its state; a report is late by less than
 half of ``hold``; no broker lies. While this sidecar is cut off, is no member or has just stood still, it

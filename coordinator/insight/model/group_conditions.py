@@ -68,13 +68,14 @@ class GroupConditions:
     def _certify(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> None:
         """Check the certificate of the participated dimension that could be exceeded most."""
         self._certificates.pop(row.group, None)
-        group = (state.groups or {}).get(row.group)
-        if group is None:
+        group, held = (state.groups or {}).get(row.group), state.limits().get(row.group)
+        if group is None or held is None:
             return
         found = {
             dimension: state.certificate(group, dimension, now_ns).most
             for dimension, figures in row.dimensions.items()
-            if figures.participants
+            # Others need not ask who holds a fraction alone: at rest, too, each counts with all of the limit.
+            if figures.participants and held.of(dimension)
         }
         exceeded = {
             # Certificates are whole numbers: that of 1.5/s is 2/s, at rest, too.

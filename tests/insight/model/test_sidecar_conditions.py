@@ -15,7 +15,7 @@ from coordinator.core.events import (
     GroupsChanged,
     MembersChanged,
 )
-from coordinator.core.model import Member
+from coordinator.core.model import Dimension, Member
 from coordinator.core.settings import ConditionThresholds
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import lost_peers
@@ -133,6 +133,18 @@ def test_a_certificate_that_rounds_a_small_limit_up_is_not_high() -> None:
 
     seen = started(cluster, b1=5_000, b2=5_000).seen()
 
+    assert ConditionKind.CERTIFICATE_HIGH not in seen
+    assert ConditionKind.THROTTLED in seen
+
+
+def test_a_certificate_of_a_broker_that_holds_a_fraction_alone_is_not_high() -> None:
+    """Of 2/s each of three busy brokers has two thirds, and need not be asked by the others."""
+    cluster = Watched()
+    cluster.limit = Fraction(2)
+
+    seen = started(cluster, b1=5_000, b2=5_000, b3=5_000).seen()
+
+    assert cluster.own.limits()[GROUP].of(Dimension.PUBLISH_MESSAGES) == 0
     assert ConditionKind.CERTIFICATE_HIGH not in seen
     assert ConditionKind.THROTTLED in seen
 
