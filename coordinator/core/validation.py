@@ -119,31 +119,31 @@ def _validate_booked(
 
 
 def _validate_split(decider: Decider, group: ResourceGroup, dimension: Dimension) -> None:
-    answer = decider.decisions[group.name, dimension].split
-    if answer is None:
+    split = decider.decisions[group.name, dimension].split
+    if split is None:
         return
     place = _place(group, dimension)
     holds(
-        answer.claims.keys() == answer.targets.keys() and answer.idle >= 0,
+        split.claims.keys() == split.targets.keys() and split.idle >= 0,
         "A split has a target for every participant",
         **place,
-        claims=sorted(answer.claims),
-        targets=sorted(answer.targets),
-        idle=answer.idle,
+        claims=sorted(split.claims),
+        targets=sorted(split.targets),
+        idle=split.idle,
     )
     if group.law == JOINT_LAW:
-        _validate_sum(answer, place)
+        _validate_sum(split, place)
 
 
-def _validate_sum(answer: Split, place: Mapping[str, str]) -> None:
-    targets, reserves = sum(answer.targets.values()), answer.idle * answer.reserve
+def _validate_sum(split: Split, place: Mapping[str, str]) -> None:
+    targets, reserves = sum(split.targets.values()), split.idle * split.reserve
     holds(
-        targets + reserves <= answer.limit,
+        targets + reserves <= split.limit,
         "Targets and reserves add up to at most the group's limit",
         **place,
         targets=targets,
         reserves=reserves,
-        limit=answer.limit,
+        limit=split.limit,
     )
 
 

@@ -58,8 +58,8 @@ def within(decision: Decision, share: int | None) -> Decision:
     )
 
 
-def lasting(group: ResourceGroup, dimension: Dimension, answer: Split) -> int | None:
+def lasting(group: ResourceGroup, dimension: Dimension, split: Split) -> int | None:
     """Return the sum of which a leaf's limits are parts whatever others want; None outside trees."""
     if group.entitled is None:
         return None
-    return max(0, (group.base_of(dimension) or 0) - answer.idle * answer.reserve)
+    return max(0, (group.base_of(dimension) or 0) - split.idle * split.reserve)

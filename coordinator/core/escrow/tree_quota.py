@@ -102,13 +102,13 @@ class TreeQuotas:
             )
             rate = quota.rate
             if facts.active and quota.cause is None:
-                answers = {leaf: facts.splits.of(facts.groups[leaf], dimension) for leaf in leaves}
+                splits = {leaf: facts.splits.of(facts.groups[leaf], dimension) for leaf in leaves}
                 targets = {
-                    broker: sum(each.target_of(broker) for each in answers.values())
+                    broker: sum(each.target_of(broker) for each in splits.values())
                     for broker in quota.holdings
                 }
                 rate = limit_of(self._quotas.give(root, dimension, limit, quota, targets), limit)
-                wants = {leaf: each.target_of(self._broker) for leaf, each in answers.items()}
+                wants = {leaf: each.target_of(self._broker) for leaf, each in splits.items()}
             self.rates[root, dimension] = rate
             of = dimension.monitoring_class
             node, parts = facts.forest.roots[root][of], facts.parts.parts(root, of)

@@ -160,28 +160,28 @@ class Plausibility:
             group = groups[followed[self._turn % len(followed)]]
             for dimension in Dimension:
                 place = (group.name, dimension)
-                answer = split_of(place)
-                if answer is None or group.overshoot_policy == STRICT:
+                split = split_of(place)
+                if split is None or group.overshoot_policy == STRICT:
                     continue
-                for broker, too_high in self._judged(group, dimension, answer, heard):
+                for broker, too_high in self._judged(group, dimension, split, heard):
                     self._count(place, broker, too_high=too_high)
         return {place[0] for place, _ in before.items() ^ self.capped.items()}
 
     def _judged(
-        self, group: ResourceGroup, dimension: Dimension, answer: Split, heard: Heard
+        self, group: ResourceGroup, dimension: Dimension, split: Split, heard: Heard
     ) -> Iterator[tuple[str, bool]]:
         """Yield the brokers to judge now, and whether each announces too much."""
         usage, now_ns = heard.usage, heard.now_ns
         # A part of a tree may be nothing for a moment, and single messages are no lie.
-        slack = max(answer.limit, group.limits.of(dimension) or 0) // _SLACK_PARTS
-        others = answer.claims.keys() - {self._settings.broker}
+        slack = max(split.limit, group.limits.of(dimension) or 0) // _SLACK_PARTS
+        others = split.claims.keys() - {self._settings.broker}
         late = {broker for broker in others if not usage.is_current(broker, now_ns)}
         for broker, row in usage.rows(group.name, dimension.monitoring_class).items():
             limit = row.usage.limit_of(dimension.unit)
             if broker not in others or limit is None or not self._is_fresh(broker, heard):
                 continue
             if not late - {broker} and self._sees_the_same(broker, heard):
-                due = min(answer.limit, answer.target_of(broker))
+                due = min(split.limit, split.target_of(broker))
                 yield broker, limit > 2 * due + slack
 
     def _is_fresh(self, broker: str, heard: Heard) -> bool:

@@ -107,9 +107,9 @@ class TreeRoom:
         members = len(self._members)
         reserve = reserve_in(group, dimension, members, self._settings)
         rows = self._usage.rows(group.name, dimension.monitoring_class)
-        answer = None
+        split = None
         if capped := self._capped.get((group.name, dimension), frozenset()):
-            answer = self._splits.of(group, dimension).with_caps(capped)
+            split = self._splits.of(group, dimension).with_caps(capped)
         total = 0
         for broker in self._members:
             if broker == self._settings.broker:
@@ -117,8 +117,8 @@ class TreeRoom:
             row = rows.get(broker)
             if row is None:
                 total += reserve
-            elif answer is not None and broker in capped:
-                total += max(reserve, answer.ceilings[broker])
+            elif split is not None and broker in capped:
+                total += max(reserve, split.ceilings[broker])
             else:
                 told = row.usage.limit_of(dimension.unit)
                 # A broker that does not know this limit yet may admit any rate.

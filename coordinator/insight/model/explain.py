@@ -170,12 +170,12 @@ def explain(
     if subject != own and subject not in state.members:
         raise UnknownBroker(subject)
     limit = group.limits.of(dimension)
-    answer = decision.split
-    if answer is None and limit is not None:
-        answer = state.decider.split_now(
+    split = decision.split
+    if split is None and limit is not None:
+        split = state.decider.split_now(
             group, dimension, state.groups or {}, state.members, state.usage
         )
-    local, binding = _limit_of(decision, answer, subject, own)
+    local, binding = _limit_of(decision, split, subject, own)
     excess = state.observer.excess((name, dimension.monitoring_class))
     inner = state.decider.forest.is_inner(name) and limit is not None
     sentences = (
@@ -184,11 +184,9 @@ def explain(
         else "",
         ""
         if inner
-        else sentence_of(
-            name, dimension, answer, subject, local, binding, state.degradations.all()
-        ),
+        else sentence_of(name, dimension, split, subject, local, binding, state.degradations.all()),
         tree_sentence(state, name, dimension),
-        _units_sentence(state, name, dimension, answer),
+        _units_sentence(state, name, dimension, split),
         capped_sentence(state.plausibility.capped.get((name, dimension), frozenset())),
     )
     return Explanation(
@@ -197,48 +195,48 @@ def explain(
         broker=subject,
         cluster_limit=group.exact_limits.of(dimension),
         local_limit=local,
-        target=answer.exact_target_of(subject) if answer is not None else None,
+        target=split.exact_target_of(subject) if split is not None else None,
         binding=binding.value,
-        water_level=answer.water_level if answer is not None else None,
+        water_level=split.water_level if split is not None else None,
         decided_age_ns=now_ns - decision.decided_ns,
         round=decision.round,
-        wants=_wants(state, name, dimension, answer, now_ns),
-        binds=answer.binds if answer is not None else None,
+        wants=_wants(state, name, dimension, split, now_ns),
+        binds=split.binds if split is not None else None,
         sentence=" ".join(filter(None, sentences)),
     )
 
 
 def _limit_of(
-    decision: Decision, answer: Split | None, subject: str, own: str
+    decision: Decision, split: Split | None, subject: str, own: str
 ) -> tuple[Rate | None, Binding]:
-    if subject == own or answer is None:
+    if subject == own or split is None:
         return decision.exact_limit, decision.binding
-    binding = answer.binding_of(subject, answer.in_force_at(subject))
-    return answer.exactly_in_force_at(subject), binding
+    binding = split.binding_of(subject, split.in_force_at(subject))
+    return split.exactly_in_force_at(subject), binding
 
 
 def _units_sentence(
-    state: CoordinatorState, name: str, dimension: Dimension, answer: Split | None
+    state: CoordinatorState, name: str, dimension: Dimension, split: Split | None
 ) -> str:
-    if answer is None or answer.binds is None:
+    if split is None or split.binds is None:
         return ""
     both = DIMENSIONS_OF[dimension.monitoring_class]
-    (slack,) = (one for one in both if one.unit is not answer.binds)
+    (slack,) = (one for one in both if one.unit is not split.binds)
     (other,) = (one for one in both if one is not dimension)
     decided = state.decider.decisions[name, other].split
     if decided is None:
         return ""
     rows = state.usage.rows(name, dimension.monitoring_class).values()
-    return units_sentence(dimension, answer, decided, sum(row.rate_of(slack) for row in rows))
+    return units_sentence(dimension, split, decided, sum(row.rate_of(slack) for row in rows))
 
 
 def _wants(
-    state: CoordinatorState, name: str, dimension: Dimension, answer: Split | None, now_ns: int
+    state: CoordinatorState, name: str, dimension: Dimension, split: Split | None, now_ns: int
 ) -> tuple[WantView, ...]:
-    if answer is None:
+    if split is None:
         return ()
     rows = []
-    for broker, claim in sorted(answer.claims.items()):
+    for broker, claim in sorted(split.claims.items()):
         row = state.usage.row(broker, name, dimension.monitoring_class)
         traffic = (0, 0) if row is None else reported(row, dimension)
         limit = _limit_in_force(state, name, broker, dimension)

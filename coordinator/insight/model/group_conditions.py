@@ -74,7 +74,7 @@ class GroupConditions:
         found = {
             dimension: state.certificate(group, dimension, now_ns).most
             for dimension, figures in row.dimensions.items()
-            # Others need not ask who holds a fraction alone: at rest, too, each counts with all of the limit.
+            # Who holds a fraction alone need not be asked: each other counts with all of it, at rest too.
             if figures.participants and held.of(dimension)
         }
         exceeded = {

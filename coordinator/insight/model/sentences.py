@@ -15,7 +15,7 @@ from coordinator.core.rates import in_digits
 def sentence_of(
     name: str,
     dimension: Dimension,
-    answer: Split | None,
+    split: Split | None,
     subject: str,
     local: Rate | None,
     binding: Binding,
@@ -26,30 +26,30 @@ def sentence_of(
     Args:
         name: the group.
         dimension: the dimension.
-        answer: the law's answer that the limit was decided from; None where nothing is limited.
+        split: the law's answer that the limit was decided from; None where nothing is limited.
         subject: the broker that holds the limit.
         local: that limit with its fraction, per second.
         binding: the cause of the limit.
         degradations: those of this sidecar.
     """
-    if answer is None or local is None:
+    if split is None or local is None:
         return f"{name} does not limit {dimension.value}: {subject} lets everything through."
     match binding:
         case Binding.LEVEL:
             sentence = (
-                f"{_cut(answer, dimension.unit)} cut at "
-                f"{_level(answer)}{_by_weight(answer, subject)}: {subject} gets {in_digits(local)}/s "
-                f"of the {in_digits(answer.exact_limit)}/s."
+                f"{_cut(split, dimension.unit)} cut at "
+                f"{_level(split)}{_by_weight(split, subject)}: {subject} gets {in_digits(local)}/s "
+                f"of the {in_digits(split.exact_limit)}/s."
             )
         case Binding.DEMAND:
             sentence = (
                 f"{subject} gets its demand and a part of the unused rest: {in_digits(local)}/s of the "
-                f"{in_digits(answer.exact_limit)}/s."
+                f"{in_digits(split.exact_limit)}/s."
             )
         case Binding.RESERVE:
-            sentence = _reserve_sentence(name, dimension, answer, subject, local)
+            sentence = _reserve_sentence(name, dimension, split, subject, local)
         case Binding.GATE:
-            sentence = _gate_sentence(answer, subject, local)
+            sentence = _gate_sentence(split, subject, local)
         case _:
             reasons = "; ".join(degradation.value for degradation in degradations)
             sentence = f"{subject} holds {in_digits(local)}/s: {reasons or 'it is not registered'}."
@@ -92,11 +92,11 @@ def handling_sentence(group: ResourceGroup, dimension: Dimension, refused: int) 
     return " ".join(told)
 
 
-def _gate_sentence(answer: Split, subject: str, local: Rate) -> str:
-    held, target = answer.held(), answer.target_of(subject)
-    if held + target - local > answer.limit:
+def _gate_sentence(split: Split, subject: str, local: Rate) -> str:
+    held, target = split.held(), split.target_of(subject)
+    if held + target - local > split.limit:
         return (
-            f"{subject} is due {target:,}/s, but {held:,} of {in_digits(answer.exact_limit)}/s are still "
+            f"{subject} is due {target:,}/s, but {held:,} of {in_digits(split.exact_limit)}/s are still "
             f"held: it stays at {in_digits(local)}/s until the others have lowered themselves."
         )
     return (
@@ -106,9 +106,9 @@ def _gate_sentence(answer: Split, subject: str, local: Rate) -> str:
 
 
 def _reserve_sentence(
-    name: str, dimension: Dimension, answer: Split, subject: str, local: Rate
+    name: str, dimension: Dimension, split: Split, subject: str, local: Rate
 ) -> str:
-    if subject in answer.claims:
+    if subject in split.claims:
         return (
             f"{subject} has just started and does not know yet what the others use: it holds "
             f"its arrival reserve of {in_digits(local)}/s until every member has reported."
@@ -121,19 +121,19 @@ def _reserve_sentence(
     )
 
 
-def units_sentence(dimension: Dimension, answer: Split, other: Split, used: int) -> str:
+def units_sentence(dimension: Dimension, split: Split, other: Split, used: int) -> str:
     """Return which of two units split together is used up, and the use of the other one.
 
     Args:
         dimension: the dimension of the question.
-        answer: its split.
+        split: its split.
         other: that of the other unit of its class.
         used: the rate admitted by all brokers together in the unit that does not bind, per second.
     """
-    if answer.binds is None:
+    if split.binds is None:
         return ""
-    binds, slack = answer.binds.value, "bytes" if answer.binds is Unit.MESSAGES else "messages"
-    limit = (other if answer.binds is dimension.unit else answer).limit
+    binds, slack = split.binds.value, "bytes" if split.binds is Unit.MESSAGES else "messages"
+    limit = (other if split.binds is dimension.unit else split).limit
     part = f"{100 * used // limit if limit else 0} % of {limit:,}/s used"
     return f"{binds.capitalize()} bind, {slack} do not ({part})."
 
@@ -146,27 +146,27 @@ def capped_sentence(capped: Collection[str]) -> str:
     return f"More than twice the target is announced by {named}, and counts as an equal part."
 
 
-def _level(answer: Split) -> str:
-    if answer.binds is None or answer.water_level is None or not answer.limit:
+def _level(split: Split) -> str:
+    if split.binds is None or split.water_level is None or not split.limit:
         return "the same level"
-    share = 100 * answer.water_level / answer.limit
+    share = 100 * split.water_level / split.limit
     return f"the same share of the limit that it uses most, {share:.1f} %"
 
 
-def _by_weight(answer: Split, subject: str) -> str:
+def _by_weight(split: Split, subject: str) -> str:
     """Return the weight of a broker in words; empty when every weight is 1."""
-    weights = {broker: claim.weight for broker, claim in answer.claims.items()}
+    weights = {broker: claim.weight for broker, claim in split.claims.items()}
     whole = sum(weights.values())
     if whole == len(weights):
         return ""
     return f" per active topic, of which {subject} has {weights[subject]:,} of {whole:,}"
 
 
-def _cut(answer: Split, unit: Unit) -> str:
+def _cut(split: Split, unit: Unit) -> str:
     cut = [
         broker
-        for broker, claim in answer.claims.items()
-        if claim.wants is None or claim.wants > answer.targets[broker]
+        for broker, claim in split.claims.items()
+        if claim.wants is None or claim.wants > split.targets[broker]
     ]
     if len(cut) == 1:
         return f"{cut[0]} alone wants more {unit.value} than there are and is"

@@ -34,8 +34,8 @@ class GroupStatus(Enum):
 
 def in_force(state: CoordinatorState, group: str, dimension: Dimension) -> Mapping[str, int] | None:
     """Return the local limit of every participant; None if it is unknown."""
-    answer = _answer(state, group, dimension)
-    return None if answer is None else _held(state, group, dimension, answer)
+    split = _split(state, group, dimension)
+    return None if split is None else _held(state, group, dimension, split)
 
 
 def residual_permille(state: CoordinatorState, group: str, dimension: Dimension) -> int | None:
@@ -45,27 +45,27 @@ def residual_permille(state: CoordinatorState, group: str, dimension: Dimension)
         0 without participants; None if it is unknown: the sidecar is learning or cut off, or the
         dimension is not limited.
     """
-    answer = _answer(state, group, dimension)
-    if answer is None:
+    split = _split(state, group, dimension)
+    if split is None:
         return None
-    held = _held(state, group, dimension, answer)
-    off = max((abs(limit - answer.targets[name]) for name, limit in held.items()), default=0)
-    return off * len(held) * 1000 // max(1, answer.limit)
+    held = _held(state, group, dimension, split)
+    off = max((abs(limit - split.targets[name]) for name, limit in held.items()), default=0)
+    return off * len(held) * 1000 // max(1, split.limit)
 
 
 def _held(
-    state: CoordinatorState, group: str, dimension: Dimension, answer: Split
+    state: CoordinatorState, group: str, dimension: Dimension, split: Split
 ) -> Mapping[str, int]:
     """Return the limits in force: the own one as it is, the others as announced."""
     # The books of a strict group tell what others hold, too, who have no target.
-    held = {name: limit for name, limit in answer.in_force.items() if name in answer.targets}
+    held = {name: limit for name, limit in split.in_force.items() if name in split.targets}
     own, decided = state.settings.broker, state.decider.decisions[group, dimension]
     if own in held and decided.local_limit is not None:
         held[own] = decided.local_limit
     return held
 
 
-def _answer(state: CoordinatorState, group: str, dimension: Dimension) -> Split | None:
+def _split(state: CoordinatorState, group: str, dimension: Dimension) -> Split | None:
     decision = state.decider.decisions.get((group, dimension))
     if decision is None or decision.split is not None:
         return None if decision is None else decision.split
