@@ -72,7 +72,8 @@ class OperationView:
     residual: float | None
     """distance of the broker furthest from its target, in parts of C/N"""
     moved: Mapping[Dimension, Mapping[str, int]]
-    """by dimension and broker: what its limit gained, or lost, per second"""
+    """by dimension, the one that moved most in proportion first, and broker: what its limit gained, or
+    lost, per second"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,18 @@ class Operation:
             state=self.stage.value,
             settle_ns=self.settle_ns,
             residual=None if off is None else off / 1000,
-            moved=self.moved,
+            moved=self._most_first(),
         )
+
+    def _most_first(self) -> Holdings:
+        """Return what moved; first the dimension of which the largest part did."""
+
+        def part(dimension: Dimension) -> float:
+            whole = sum(self.before.get(dimension, {}).values())
+            return sum(map(abs, self.moved[dimension].values())) / max(1, whole)
+
+        ordered = sorted(self.moved, key=lambda each: (-part(each), each.value))
+        return {dimension: self.moved[dimension] for dimension in ordered}
 
 
 @dataclass(frozen=True, slots=True)

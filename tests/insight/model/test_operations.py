@@ -74,6 +74,17 @@ def test_a_lowered_limit_says_who_lost() -> None:
     assert all(abs(lost + 500) <= 50 for lost in operation.moved[MESSAGES].values())
 
 
+def test_the_dimension_that_moved_most_is_told_first() -> None:
+    """Local limits of bytes move a little, too, when that of messages is doubled."""
+    bytes_ = Dimension.PUBLISH_BYTES
+    before = {bytes_: {"b1": 15_000, "b2": 15_000}, MESSAGES: {"b1": 500, "b2": 500}}
+    moved = {bytes_: {"b1": 900, "b2": -900}, MESSAGES: {"b1": 500, "b2": 500}}
+    change = Operation(1, GROUP, 0, f"groups/{GROUP}", "x", "admin", "b1", before, moved=moved)
+
+    assert list(change.view(0).moved) == [MESSAGES, bytes_]
+    assert change.view(0).moved == moved
+
+
 def test_a_sidecar_that_takes_no_part_judges_as_the_others_do() -> None:
     """It goes by what they announce: not settled before they are, and the same gained and lost."""
     cluster = busy_cluster()
