@@ -179,6 +179,23 @@ def test_something_else_answers(run: Run, response: httpx.Response) -> None:
     assert "is not the admin API of a sidecar" in failed.stderr
 
 
+def test_a_list_whose_pages_never_end_is_no_sidecars(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page names itself as the next one; no more than the bound are asked for."""
+    monkeypatch.setattr(client, "PAGES_MAX", 20)
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(200, json=[], headers={"link": f'<{request.url}>; rel="next"'})
+
+    failed = run("groups", "list", carrier=httpx.MockTransport(answer))
+
+    assert (failed.exit_code, failed.stdout, len(asked)) == (1, "", 20)
+    assert "is not the admin API of a sidecar" in failed.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [
