@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from admin_api.backend import AdminBackend
 from admin_api.changes import trees
-from admin_api.errors import NO_SUCH_GROUP, ApiError
+from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
 from admin_api.requests.conditions import Precondition
 from admin_api.schemas.definitions import GroupPatch, check_definition
 from coordinator.core.lifecycle import Degradation, Lifecycle
 from coordinator.core.model import Attachments, Rates, ResourceGroup
-from coordinator.core.owners import TrafficOwner, attached, number_attached
+from coordinator.core.owners import TrafficOwner, attached, number_attached, uses_of
 from coordinator.core.transfer.policies import STRICT
 from coordinator.insight.model.definition_changes import difference
 from coordinator.insight.model.operations import Holdings, Operation
+from coordinator.insight.model.trees import names_of
 from coordinator.insight.shell.views import SidecarViews
 from coordinator.ports import (
     ATTACHMENTS_MAX,
@@ -48,6 +49,13 @@ _STORE_DEGRADATIONS = frozenset({Degradation.ZOOKEEPER_SUSPENDED, Degradation.ZO
 def group_of(owner: TrafficOwner, attachments: Attachments) -> str | None:
     """Return the group that an owner is attached to."""
     return attached(attachments, owner.kind).get(owner.name)
+
+
+def in_use(backend: AdminBackend, group: str) -> ApiError:
+    """Return the error that refuses to delete a group, naming what is attached to it."""
+    uses = uses_of(backend.views.catalogue().attachments, group)
+    told = f" by {names_of(uses)}; detach first" if uses else ""
+    return ApiError(412, f"{GROUP_IN_USE}{told}")
 
 
 async def put_group(

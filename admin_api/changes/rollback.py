@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from admin_api.backend import AdminBackend
 from admin_api.changes import definitions, topic_limits, trees
-from admin_api.errors import GROUP_IN_USE, ApiError
+from admin_api.errors import ApiError
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.owners import OwnerKind, TrafficOwner
 from coordinator.core.topics import TopicName
@@ -57,7 +57,7 @@ async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> Operati
     except NotFound as error:
         raise ApiError(409, f"{entry.subject} cannot be restored: {error}") from error
     except InUse as error:
-        raise ApiError(412, GROUP_IN_USE) from error
+        raise definitions.in_use(backend, name) from error
 
 
 async def _restore_group(

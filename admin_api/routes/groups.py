@@ -12,7 +12,7 @@ from functools import partial
 from fastapi import Request, Response
 
 from admin_api.changes import definitions
-from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
+from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.requests.body import JsonObject
 from admin_api.requests.conditions import Precondition, etag_of
 from admin_api.requests.names import GroupName
@@ -62,7 +62,7 @@ async def delete_group(
     except NotFound as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except InUse as error:
-        raise ApiError(412, GROUP_IN_USE) from error
+        raise definitions.in_use(backend, name) from error
 
 
 for _path in ("/resourcegroups", "/resourcegroup"):

@@ -176,7 +176,10 @@ async def test_what_changed_since_is_not_rolled_back(
         assert f"has changed since entry {entry_id}" in refused.json()["reason"]
     in_use = await roll_back(client, 3)
 
-    assert (in_use.status_code, in_use.json()["reason"]) == (412, "ResourceGroup is in use")
+    assert (in_use.status_code, in_use.json()["reason"]) == (
+        412,
+        "ResourceGroup is in use by public; detach first",
+    )
     assert await trail(client) == before
 
 

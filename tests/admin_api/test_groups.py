@@ -115,7 +115,8 @@ async def test_attached_group_cannot_be_deleted(client: httpx.AsyncClient, order
     await client.delete(ATTACH)
     deleted = await client.delete(f"{GROUPS}/{orders}")
 
-    assert (refused.status_code, refused.json()) == (412, {"reason": "ResourceGroup is in use"})
+    reason = "ResourceGroup is in use by public/default; detach first"
+    assert (refused.status_code, refused.json()) == (412, {"reason": reason})
     assert deleted.status_code == 204
     assert (await client.get(GROUPS)).json() == []
 

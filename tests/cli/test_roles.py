@@ -44,7 +44,9 @@ def test_an_owner_is_attached_shown_and_detached(
     for asked in (("get", "orders"), ("list",)):
         assert words + owner in " ".join(run("groups", *asked, columns=300).stdout.split())
     in_use = run("groups", "delete", "orders")
-    assert (in_use.exit_code, in_use.stderr) == (1, "ResourceGroup is in use\n")
+    assert in_use.exit_code == 1
+    assert "ResourceGroup is in use by " in in_use.stderr
+    assert owner in in_use.stderr
     other = run("groups", "detach", "payments", option, name)
     assert (other.exit_code, "is attached to ResourceGroup orders" in other.stderr) == (1, True)
     detached = run("groups", "detach", "orders", option, name)
