@@ -170,6 +170,15 @@ class Topics:
         found = self._stats(topic)["publishers"]
         return [(each["address"], each["connectedSince"]) for each in found]
 
+    def consumers(self, topic: str) -> list[tuple[int, int]]:
+        """Return the permits that each consumer has left, and the messages that it was sent."""
+        subscriptions = self._stats(topic)["subscriptions"].values()
+        return [
+            (each["availablePermits"], each["msgOutCounter"])
+            for subscription in subscriptions
+            for each in subscription["consumers"]
+        ]
+
     def move(self, topic: str, destination: Broker, timeout_s: float = 60.0) -> None:
         """Move the topic's whole bundle to this broker and wait until the broker serves it.
 

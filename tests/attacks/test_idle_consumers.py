@@ -34,12 +34,21 @@ def test_one_batch_for_many_idle_consumers_comes_at_the_limit(target: Target) ->
         for number in range(1, CONSUMERS + 1):
             assert idle.open_consumer(target.topic, number, number, durable=False)
             assert idle.send(peer.flow(number, 1_000))
-        assert publisher.open_producer(target.topic)
-        sent, began_s = target.dispatched(), time.monotonic()
-        assert publisher.send(peer.send(1, 0, BATCH, checksum=False))
+
+        def permitted() -> int:
+            return sum(permits > 0 for permits, _ in target.world.topics.consumers(target.topic))
+
+        def served() -> int:
+            return sum(sent >= BATCH for _, sent in target.world.topics.consumers(target.topic))
+
+        # Permits that come after the batch wait until it is paid, which takes longer than the test.
         eventually(
-            lambda: target.dispatched() >= sent + CONSUMERS * BATCH, "the broker has sent it to all"
+            lambda: permitted() == CONSUMERS, "the broker has permits of all", last=permitted
         )
+        assert publisher.open_producer(target.topic)
+        began_s = time.monotonic()
+        assert publisher.send(peer.send(1, 0, BATCH, checksum=False))
+        eventually(lambda: served() == CONSUMERS, "the broker has sent it to all", last=served)
         eventually(lambda: idle.counted(9) > 0, "what is lent comes at once")
 
         assert idle.ask(peer.PING, {PONG}) is not None
